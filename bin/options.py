@@ -1,0 +1,265 @@
+"""Command lines in Kaldi's manner, from one dataclass per tool.
+
+A tool declares its options as a frozen dataclass whose fields are made by `option`, and its
+`main` calls `run`. Options come before the arguments, as `--name=value`; `_` and `-` are the
+same in names; a boolean may stand alone. `--config=FILE` (TOML, or Kaldi's lines of
+`--name=value`) gives values that the command line overrides.
+"""
+
+import dataclasses
+import difflib
+import errno
+import os
+import shlex
+import signal
+import sys
+import tomllib
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dcaplda.runtime.errors import DcapldaError, UsageError
+
+# What a missing import means to the user: the extra that brings it.
+EXTRA_OF_MODULE = {
+    "polars": "tools",
+    "tqdm": "tools",
+    "scipy": "eval",
+    "matplotlib": "eval",
+    "jinja2": "eval",
+    "torch": "train",
+    "safetensors": "train",
+    "h5py": "train",
+    "onnx": "export",
+}
+
+
+def option(default: Any, help: str) -> Any:
+    """Declare one option of a tool: its default and a line of help."""
+    if isinstance(default, list):
+        values = list(default)
+        return dataclasses.field(default_factory=lambda: list(values), metadata={"help": help})
+    return dataclasses.field(default=default, metadata={"help": help})
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonOptions:
+    """What every tool understands."""
+
+    config: str = option("", "file of options (TOML, or lines of --name=value)")
+    print_args: bool = option(True, "echo the command line to stderr")
+    verbose: int = option(0, "higher numbers say more")
+
+
+class Log:
+    """Messages on stderr as `tool: LEVEL: text`; data never goes there."""
+
+    def __init__(self, tool: str, verbose: int = 0) -> None:
+        self.tool = tool
+        self.verbose = verbose
+
+    def _say(self, text: str) -> None:
+        print(f"{self.tool}: {text}", file=sys.stderr, flush=True)
+
+    def info(self, text: str) -> None:
+        """Say what was done."""
+        self._say(f"LOG: {text}")
+
+    def debug(self, text: str, level: int = 1) -> None:
+        """Say a detail, if --verbose is at least `level`."""
+        if self.verbose >= level:
+            self._say(f"VLOG[{level}]: {text}")
+
+    def warning(self, text: str) -> None:
+        """Say what may surprise the user."""
+        self._say(f"WARNING: {text}")
+
+    def error(self, text: str) -> None:
+        """Say why the tool stops; newlines are folded so that it stays one line."""
+        self._say("ERROR: " + " ".join(text.splitlines()))
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool: its name, usage text, option class, number of arguments and body.
+
+    `body(options, arguments, log)` returns the exit status. `arguments` is the exact number
+    of positional arguments, or a (least, most) pair.
+    """
+
+    name: str
+    usage: str
+    options: type[CommonOptions]
+    arguments: int | tuple[int, int]
+    body: Callable[[Any, list[str], Log], int]
+
+
+def _field_types(cls: type[CommonOptions]) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
+
+
+def _plain_type(hint: Any) -> Any:
+    """The type to convert to: `float | None` is float, `list[str]` stays list."""
+    if isinstance(hint, types.UnionType):
+        hint = next(arg for arg in typing.get_args(hint) if arg is not type(None))
+    return typing.get_origin(hint) or hint
+
+
+def _convert(name: str, text: Any, hint: Any) -> Any:
+    kind = _plain_type(hint)
+    shown = f"--{name.replace('_', '-')}={text}"
+    if kind is bool:
+        value = str(text).lower()
+        if value in ("true", "t", "1", ""):
+            return True
+        if value in ("false", "f", "0"):
+            return False
+        raise UsageError(f"{shown}: expected true or false")
+    if kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            what = "a whole number" if kind is int else "a number"
+            raise UsageError(f"{shown}: expected {what}") from None
+    return str(text)
+
+
+def _known_name(name: str, hints: dict[str, Any], place: str) -> str:
+    key = name.replace("-", "_")
+    if key in hints:
+        return key
+    near = difflib.get_close_matches(key, hints, n=1)
+    hint = f"; did you mean '--{near[0].replace('_', '-')}'?" if near else "; see --help"
+    raise UsageError(f"{place}: no option '--{name.replace('_', '-')}'{hint}")
+
+
+def _store(values: dict[str, Any], key: str, text: Any, hints: dict[str, Any]) -> None:
+    """Add one setting; an option whose type is a list collects every mention."""
+    if _plain_type(hints[key]) is list:
+        items = text if isinstance(text, list) else [text]
+        values.setdefault(key, []).extend(str(item) for item in items)
+    else:
+        values[key] = _convert(key, text, hints[key])
+
+
+def _read_config(path: str, hints: dict[str, Any]) -> dict[str, Any]:
+    try:
+        content = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--config={path}: cannot be read ({error})") from None
+    values: dict[str, Any] = {}
+    if path.endswith(".toml"):
+        try:
+            table = tomllib.loads(content)
+        except tomllib.TOMLDecodeError as error:
+            raise UsageError(f"{path}: not valid TOML ({error})") from None
+        for name, value in table.items():
+            _store(values, _known_name(name, hints, path), value, hints)
+        return values
+    for number, raw in enumerate(content.splitlines(), 1):
+        line = raw.split("#")[0].strip()
+        if not line:
+            continue
+        if not line.startswith("--"):
+            raise UsageError(f"{path}:{number}: expected --name=value, found '{line}'")
+        name, _, text = line[2:].partition("=")
+        _store(values, _known_name(name.strip(), hints, f"{path}:{number}"), text.strip(), hints)
+    return values
+
+
+def _help_text(tool: Tool) -> str:
+    lines = [tool.usage.strip(), "", "Options:"]
+    rows = []
+    for field in dataclasses.fields(tool.options):
+        name = "--" + field.name.replace("_", "-")
+        default = field.default
+        if default is dataclasses.MISSING or default is None or default == "":
+            shown = ""
+        else:
+            text = str(default).lower() if isinstance(default, bool) else str(default)
+            shown = f" (default: {text})"
+        rows.append((name, field.metadata.get("help", "") + shown))
+    width = max(len(name) for name, _ in rows)
+    lines += [f"  {name:<{width}}  {text}" for name, text in rows]
+    return "\n".join(lines) + "\n"
+
+
+def parse(tool: Tool, argv: list[str]) -> tuple[CommonOptions, list[str]]:
+    """Split a command line into checked options and arguments."""
+    hints = _field_types(tool.options)
+    given: dict[str, Any] = {}
+    position = 0
+    while position < len(argv) and argv[position].startswith("--"):
+        word = argv[position]
+        position += 1
+        if word == "--":
+            break
+        name, equals, text = word[2:].partition("=")
+        key = _known_name(name, hints, tool.name)
+        if not equals and _plain_type(hints[key]) is not bool:
+            raise UsageError(f"{tool.name}: {word} needs a value, as {word}=value")
+        _store(given, key, text, hints)
+    arguments = argv[position:]
+    for word in arguments:
+        if word.startswith("--") and len(word) > 2:
+            raise UsageError(f"{tool.name}: options come before the arguments; move '{word}'")
+    values = _read_config(given["config"], hints) if given.get("config") else {}
+    try:
+        options = tool.options(**{**values, **given})
+    except ValueError as error:  # __post_init__ range checks
+        raise UsageError(f"{tool.name}: {error}") from None
+    least, most = (
+        tool.arguments
+        if isinstance(tool.arguments, tuple)
+        else (tool.arguments, tool.arguments)
+    )
+    if not least <= len(arguments) <= most:
+        count = str(least) if least == most else f"{least} to {most}"
+        raise UsageError(
+            f"{tool.name}: expected {count} arguments, found {len(arguments)}; see --help"
+        )
+    return options, arguments
+
+
+def run(tool: Tool, argv: list[str] | None = None) -> int:
+    """Parse, run the body, and turn every foreseeable failure into one line and exit 1."""
+    argv = sys.argv[1:] if argv is None else argv
+    log = Log(tool.name)
+    if "--help" in argv or "-h" in argv:
+        sys.stdout.write(_help_text(tool))
+        return 0
+    try:
+        options, arguments = parse(tool, argv)
+        log.verbose = options.verbose
+        if options.print_args:
+            print(shlex.join([tool.name, *argv]), file=sys.stderr, flush=True)
+        return tool.body(options, arguments, log)
+    except DcapldaError as error:
+        log.error(str(error))
+    except KeyboardInterrupt:
+        log.error("interrupted; no output was written")
+    except BrokenPipeError:
+        # The reader of our output went away (`score-trials ... - | head`): nothing to add,
+        # and Python must not complain again when it flushes stdout at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except ModuleNotFoundError as error:
+        extra = EXTRA_OF_MODULE.get((error.name or "").split(".")[0])
+        if extra is None:
+            raise
+        log.error(f"needs '{error.name}'; install it with: pip install 'dcaplda[{extra}]'")
+    except OSError as error:
+        if error.errno is None:
+            raise
+        reason = "the disk is full" if error.errno == errno.ENOSPC else os.strerror(error.errno)
+        log.error(f"{error.filename or 'output'}: {reason}")
+    except MemoryError:
+        log.error("out of memory; score in parts with --num-parts or use fewer --threads")
+    return 1
+
+
+def restore_sigterm() -> None:
+    """Make SIGTERM unwind like Ctrl-C, so that temporary files are removed."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -1,0 +1,1 @@
+"""Metrics, plots and reports on scored trials; no torch here."""

@@ -1,0 +1,1 @@
+"""From a trained or foreign model to the ONNX bundle."""

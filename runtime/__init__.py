@@ -1,0 +1,1 @@
+"""Scoring with an exported bundle: numpy and onnxruntime, nothing else."""

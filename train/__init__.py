@@ -1,0 +1,1 @@
+"""The model in torch, its start values and its training."""
