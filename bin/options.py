@@ -212,9 +212,7 @@ def parse(tool: Tool, argv: list[str]) -> tuple[CommonOptions, list[str]]:
     except ValueError as error:  # __post_init__ range checks
         raise UsageError(f"{tool.name}: {error}") from None
     least, most = (
-        tool.arguments
-        if isinstance(tool.arguments, tuple)
-        else (tool.arguments, tool.arguments)
+        tool.arguments if isinstance(tool.arguments, tuple) else (tool.arguments, tool.arguments)
     )
     if not least <= len(arguments) <= most:
         count = str(least) if least == most else f"{least} to {most}"
