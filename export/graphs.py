@@ -1,0 +1,154 @@
+"""The four graphs of a bundle, written once over the arithmetic they share.
+
+A voiceprint is, form by form, [a, own(a), 1]: the rotated input, what the side adds by itself,
+and a one. Enrolment turns its block into [weights * a, 1, own(a)], so that a plain product of
+the two blocks is the whole form: a comparison is one thin matrix product per form and a few
+element-wise operations.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+
+from dcaplda.export import names
+from dcaplda.export.algebra import Compiled, DiagonalForm, compile_backend
+from dcaplda.export.onnx_ops import Graph, OnnxOps, Symbol
+from dcaplda.train import durations
+from dcaplda.train.model import Backend
+from dcaplda.train.ops import activate
+
+
+def voiceprint_width(compiled: Compiled) -> int:
+    """Values of a voiceprint (K)."""
+    return sum(form.dim + 2 for form in compiled.forms())
+
+
+def _block(ops: OnnxOps, form: DiagonalForm, a: Symbol) -> list[Symbol]:
+    """[a, own(a), 1] of rotated inputs."""
+    own = ops.row_sum(ops.affine(a, form.auto, form.linear) * a) + form.half
+    return [a, own, ops.ones_like(own)]
+
+
+def _rotated(ops: OnnxOps, form: DiagonalForm, x: Symbol) -> Symbol:
+    return x @ ops.graph.constant(form.basis)
+
+
+def voiceprints(
+    ops: OnnxOps,
+    model: Backend,
+    compiled: Compiled,
+    embeddings: Symbol,
+    seconds: Symbol | None,
+    groups: Symbol | None = None,
+) -> Symbol:
+    """Voiceprints (n, K) of utterances, or of groups of them averaged before any form.
+
+    What is averaged are w, m and e (eq. 4, 20, 23-25).
+    """
+    config = model.config
+    parts = [ops.normalize(ops.affine(embeddings, *_layer(compiled.preprocess)))]
+    widths = [config.lda_dim]
+    if compiled.side_projection is not None:
+        parts.append(ops.normalize(ops.affine(embeddings, *_layer(compiled.side_projection))))
+        widths.append(config.side_hidden_dim)
+    if compiled.scale_dur is not None:
+        assert seconds is not None
+        feature, parameters = config.duration_feature, model.duration_parameters
+        parts.append(durations.apply(ops, feature, parameters, seconds))
+        widths.append(compiled.scale_dur.dim)
+    if groups is not None:
+        parts = ops.split(ops.group_means(ops.concat(parts), sum(widths), groups), widths)
+    blocks = _block(ops, compiled.score, parts[0])
+    if compiled.scale_dur is not None and compiled.shift_dur is not None:
+        for form in (compiled.scale_dur, compiled.shift_dur):
+            blocks += _block(ops, form, _rotated(ops, form, parts[-1]))
+    if compiled.scale_side is not None and compiled.shift_side is not None:
+        reduced = ops.affine(parts[1], *_layer(compiled.side_reduction))
+        side_info = activate(ops, config.side_activation, reduced)
+        for form in (compiled.scale_side, compiled.shift_side):
+            blocks += _block(ops, form, _rotated(ops, form, side_info))
+    return ops.concat(blocks)
+
+
+def _layer(layer: object) -> tuple[np.ndarray, np.ndarray]:
+    return layer.weight, layer.bias  # type: ignore[attr-defined]
+
+
+def combine(compiled: Compiled, values: Sequence[Symbol]) -> Symbol:
+    """alpha_s (alpha_d s + beta_d) + beta_s from the values of the forms."""
+    llr, rest = values[0], list(values[1:])
+    while rest:
+        scale, shift, *rest = rest
+        llr = scale * llr + shift
+    return llr
+
+
+def compare(ops: OnnxOps, compiled: Compiled, enroll: Symbol, test: Symbol) -> Symbol:
+    """LLR of every enrolment voiceprint against every test voiceprint."""
+    forms = compiled.forms()
+    pieces = ops.split(enroll, [width for form in forms for width in (form.dim, 1, 1)])
+    blocks = ops.split(test, [form.dim + 2 for form in forms])
+    values = []
+    for number, (form, block) in enumerate(zip(forms, blocks, strict=True)):
+        a, own, one = pieces[3 * number : 3 * number + 3]
+        values.append(ops.products(ops.concat([a * form.weights, one, own]), block))
+    return combine(compiled, values)
+
+
+def compare_pairs(ops: OnnxOps, compiled: Compiled, enroll: Symbol, test: Symbol) -> Symbol:
+    """LLR of each enrolment voiceprint against the test voiceprint in the same row."""
+    forms = compiled.forms()
+    weights = np.zeros((voiceprint_width(compiled), len(forms)))
+    own_columns, start = [], 0
+    for number, form in enumerate(forms):
+        weights[start : start + form.dim, number] = form.weights
+        own_columns.append(start + form.dim)
+        start += form.dim + 2
+    # One product of whole voiceprints serves the cross terms of all forms at once.
+    cross = (enroll * test) @ ops.graph.constant(weights)
+    own = ops.columns(enroll, own_columns) + ops.columns(test, own_columns)
+    return ops.flatten(combine(compiled, ops.split(cross + own, [1] * len(forms))))
+
+
+def build_graphs(model: Backend) -> dict[str, onnx.ModelProto]:
+    """All four graphs of a backend, by name."""
+    compiled = compile_backend(model)
+    dim, width = model.config.embedding_dim, voiceprint_width(compiled)
+    timed = model.config.stages.duration_stage
+
+    def side(graph: Graph, prefix: str, size: str) -> tuple[Symbol, Symbol | None]:
+        """Inputs of one side; every bundle takes durations, used or not, in backend.onnx."""
+        embeddings = graph.input(prefix + names.EMBEDDINGS, [size, dim])
+        seconds = graph.input(prefix + names.DURATIONS, [size])
+        return embeddings, seconds if timed else None
+
+    graphs = {}
+
+    graph = Graph(names.BACKEND)
+    ops = OnnxOps(graph)
+    enroll = voiceprints(ops, model, compiled, *side(graph, names.ENROLL_PREFIX, "E"))
+    test = voiceprints(ops, model, compiled, *side(graph, names.TEST_PREFIX, "T"))
+    graph.output(names.LLRS, compare(ops, compiled, enroll, test), ["E", "T"])
+    graphs[names.BACKEND] = graph.build("LLR of every enrolment against every test utterance")
+
+    graph = Graph(names.VOICEPRINT)
+    ops = OnnxOps(graph)
+    embeddings, seconds = side(graph, "", "N")
+    groups = graph.optional_indices(names.GROUPS, "M", names.OWN_GROUP)
+    made = voiceprints(ops, model, compiled, embeddings, seconds, groups)
+    graph.output(names.VOICEPRINTS, made, ["G", width])
+    graphs[names.VOICEPRINT] = graph.build(
+        "Voiceprints of utterances, or of groups of utterances where `groups` numbers them"
+    )
+
+    graph = Graph(names.COMPARE)
+    sides = graph.input(names.ENROLL, ["E", width]), graph.input(names.TEST, ["T", width])
+    graph.output(names.LLRS, compare(OnnxOps(graph), compiled, *sides), ["E", "T"])
+    graphs[names.COMPARE] = graph.build("LLR of every enrolment voiceprint against every test one")
+
+    graph = Graph(names.PAIRS)
+    sides = graph.input(names.ENROLL, ["N", width]), graph.input(names.TEST, ["N", width])
+    graph.output(names.LLRS, compare_pairs(OnnxOps(graph), compiled, *sides), ["N"])
+    graphs[names.PAIRS] = graph.build("LLR of voiceprints row by row")
+    return graphs

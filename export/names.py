@@ -1,0 +1,16 @@
+"""Every name, version and size limit that the exported graphs share, in one place."""
+
+# Opset 17 is understood by every onnxruntime since 1.12 and by its web and mobile builds.
+OPSET = 17
+IR_VERSION = 8
+
+BACKEND, VOICEPRINT, COMPARE, PAIRS = "backend", "voiceprint", "compare", "pairs"
+GRAPHS = (BACKEND, VOICEPRINT, COMPARE, PAIRS)
+
+# Inputs and outputs; runtime/bundle.py reads the same words from model.json.
+EMBEDDINGS, DURATIONS, GROUPS, VOICEPRINTS = "embeddings", "durations", "groups", "voiceprints"
+ENROLL, TEST, LLRS = "enroll", "test", "llrs"
+ENROLL_PREFIX, TEST_PREFIX = "enroll_", "test_"
+
+# A row of `voiceprint.onnx` whose group is this stays by itself.
+OWN_GROUP = -1

@@ -1,0 +1,241 @@
+"""Backend: opens a bundle and turns embeddings and durations into log-likelihood ratios."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dcaplda.runtime import checks, planner
+from dcaplda.runtime.bundle import ModelInfo, read_info
+from dcaplda.runtime.errors import InputError
+from dcaplda.runtime.sessions import Sessions, available_threads
+from dcaplda.runtime.tiles import run_jobs, tile_slices
+
+Float32 = NDArray[np.float32]
+
+VOICEPRINTS_AT_ONCE = 512
+"""Rows per call of voiceprint.onnx."""
+SMALLEST_BATCH = 2
+"""A product with one row takes another path, which rounds differently; so it gets a twin."""
+
+
+class Backend:
+    """A scorer for one exported model; safe to use from many threads at once.
+
+    >>> backend = Backend.load("exp/model")                           # doctest: +SKIP
+    >>> llrs = backend.score(enroll, enroll_seconds, test, test_seconds)  # doctest: +SKIP
+    """
+
+    def __init__(self, directory: str | Path, info: ModelInfo, threads: int) -> None:
+        self.info = info
+        self.threads = threads
+        self._sessions = Sessions(directory, info)
+
+    @classmethod
+    def load(cls, directory: str | Path, *, threads: int | None = None) -> "Backend":
+        """Open a model directory; `threads` (default: the cores at hand) serve large jobs.
+
+        Every graph is checked against its sha256 and opened here, so that a damaged bundle is
+        found at once and not in the middle of a job. backend.onnx, which serves other
+        runtimes, is not used and so only checked for being there when it is.
+        """
+        if threads is not None and threads < 1:
+            raise InputError(f"threads = {threads}: expected at least 1")
+        backend = cls(directory, read_info(directory), threads or available_threads())
+        for graph in ("voiceprint", "compare", "pairs"):
+            backend._sessions.open(graph)
+        return backend
+
+    def voiceprints(
+        self,
+        embeddings: ArrayLike,
+        seconds: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        extra: Mapping[str, ArrayLike] | None = None,
+        ids: Sequence[str] | None = None,
+    ) -> Float32:
+        """Voiceprints (n, K) of embeddings (n, D) and their seconds of speech (n,).
+
+        With `groups`, numbers 0 to G-1 of each row, the inputs of a group's utterances are
+        averaged before any second-order term and the result is (G, K). `extra` holds what
+        info.voiceprint_inputs names. `ids` are used in error messages.
+        """
+        matrix = checks.embeddings(embeddings, "embeddings", self.info.embedding_dim, ids)
+        count = len(matrix)
+        times = checks.seconds(seconds, "durations", count, self.info.uses_durations, ids)
+        inputs = {"embeddings": matrix, "durations": times, **self._extra_inputs(extra, count)}
+        if groups is None:
+            chunks = [
+                np.arange(begin, min(begin + VOICEPRINTS_AT_ONCE, count))
+                for begin in range(0, count, VOICEPRINTS_AT_ONCE)
+            ]
+            made = run_jobs(lambda rows: self._rows(inputs, rows), chunks, self.threads)
+        else:
+            if not self.info.averages_groups:
+                raise InputError("this model cannot average utterances; average scores instead")
+            numbers = checks.group_numbers(groups, count)
+            made = run_jobs(
+                lambda rows: self._rows(inputs, rows, numbers[rows] - numbers[rows[0]]),
+                _whole_groups(numbers),
+                self.threads,
+            )
+        result = np.concatenate(list(made))
+        if not np.isfinite(result.sum(dtype=np.float64)):
+            bad = int(np.flatnonzero(~np.isfinite(result).all(axis=1))[0])
+            where = f"group {bad}" if groups is not None else checks.label(bad, ids)
+            raise InputError(
+                f"embeddings: {where} has no finite voiceprint; is it an embedding of the kind "
+                "that the model was trained on?"
+            )
+        return result
+
+    def compare(self, enroll: ArrayLike, test: ArrayLike) -> Float32:
+        """LLR of every enrolment voiceprint (E, K) against every test voiceprint (T, K)."""
+        left, right = self._side(enroll, "enroll"), self._side(test, "test")
+        if len(left) == len(right) == 1:
+            return self._pairs(left, right).reshape(1, 1)
+        llrs = np.empty((len(left), len(right)), dtype=np.float32)
+
+        def work(tile: tuple[slice, slice]) -> None:
+            llrs[tile] = self._tile(left[tile[0]], right[tile[1]])
+
+        for _ in run_jobs(work, tile_slices(*llrs.shape), self.threads):
+            pass
+        return llrs
+
+    def compare_blocks(
+        self, enroll: ArrayLike, test: ArrayLike
+    ) -> Iterator[tuple[slice, slice, Float32]]:
+        """The same, a tile at a time: for matrices that do not fit in memory.
+
+        Yields (enrolment rows, test rows, their LLRs) in order; tiles ahead of the consumer
+        are bounded in number.
+        """
+        left, right = self._side(enroll, "enroll"), self._side(test, "test")
+
+        def work(tile: tuple[slice, slice]) -> tuple[slice, slice, Float32]:
+            return *tile, self._tile(left[tile[0]], right[tile[1]])
+
+        return run_jobs(work, tile_slices(len(left), len(right)), self.threads)
+
+    def compare_pairs(self, enroll: ArrayLike, test: ArrayLike) -> Float32:
+        """LLR of each enrolment voiceprint against the test voiceprint in the same row."""
+        left, right = self._side(enroll, "enroll"), self._side(test, "test")
+        if len(left) != len(right):
+            raise InputError(f"pairs: {len(left)} enrolment rows but {len(right)} test rows")
+        step = planner.PAIRS_AT_ONCE
+        if len(left) <= step:
+            return self._pairs(left, right)
+        chunks = (slice(begin, begin + step) for begin in range(0, len(left), step))
+        made = run_jobs(lambda rows: self._pairs(left[rows], right[rows]), chunks, self.threads)
+        return np.concatenate(list(made))
+
+    def score(
+        self,
+        enroll_embeddings: ArrayLike,
+        enroll_seconds: ArrayLike | None,
+        test_embeddings: ArrayLike,
+        test_seconds: ArrayLike | None,
+    ) -> Float32:
+        """LLR of every enrolment utterance against every test utterance, (E, T)."""
+        return self.compare(
+            self.voiceprints(enroll_embeddings, enroll_seconds),
+            self.voiceprints(test_embeddings, test_seconds),
+        )
+
+    def score_trials(
+        self,
+        enroll: ArrayLike,
+        test: ArrayLike,
+        enroll_index: ArrayLike,
+        test_index: ArrayLike,
+        *,
+        groups: ArrayLike | None = None,
+        part: tuple[int, int] | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Float32:
+        """LLRs of a list of trials between voiceprints, in the order of the list.
+
+        enroll_index and test_index hold a row number per trial. With `groups`, offsets
+        (M + 1,) that cut the enrolment rows into M models, enroll_index numbers models and
+        the LLR of a model is the mean over its rows. `part` = (begin, end) scores that slice
+        of the list, bit for bit as the whole list would. `progress(done, total)` is called
+        from time to time.
+        """
+        left, right = self._side(enroll, "enroll"), self._side(test, "test")
+        offsets = np.arange(len(left) + 1) if groups is None else _offsets(groups, len(left))
+        trials = planner.TrialList(
+            models=checks.indices(enroll_index, "enroll_index", len(offsets) - 1),
+            tests=checks.indices(test_index, "test_index", len(right)),
+            offsets=offsets,
+        )
+        count = len(trials.models)
+        if count != len(trials.tests):
+            raise InputError(f"trials: {count} enrolment but {len(trials.tests)} test numbers")
+        begin, end = part or (0, count)
+        if not 0 <= begin <= end <= count:
+            raise InputError(f"part = {part}: the list has {count} trials")
+        scorers = planner.Scorers(tile=self._tile, pairs=self._pairs)
+        return planner.score_trials(
+            scorers, left, right, trials, (begin, end), self.threads, progress
+        )
+
+    def _side(self, voiceprints: ArrayLike, what: str) -> Float32:
+        return checks.as_matrix(voiceprints, what, self.info.voiceprint_dim)
+
+    def _tile(self, enroll: Float32, test: Float32) -> Float32:
+        return self._sessions.run("compare", {"enroll": enroll, "test": test})
+
+    def _pairs(self, enroll: Float32, test: Float32) -> Float32:
+        return self._sessions.run("pairs", {"enroll": enroll, "test": test})
+
+    def _extra_inputs(
+        self, extra: Mapping[str, ArrayLike] | None, count: int
+    ) -> dict[str, Float32]:
+        given = dict(extra or {})
+        unknown = sorted(set(given) - set(self.info.voiceprint_inputs))
+        if unknown:
+            raise InputError(f"'{unknown[0]}' is not an input of this model")
+        inputs = {}
+        for name in self.info.voiceprint_inputs:
+            if name not in given:
+                raise InputError(f"'{name}' is missing; this model needs it for each row")
+            inputs[name] = checks.seconds(given[name], name, count, needed=True)
+        return inputs
+
+    def _rows(
+        self, inputs: dict[str, Float32], rows: Any, groups: NDArray[np.int64] | None = None
+    ) -> Float32:
+        """Voiceprints of some rows, or of the groups that they make up."""
+        count = len(rows)
+        if groups is not None:
+            chosen: dict[str, Any] = {name: value[rows] for name, value in inputs.items()}
+            return self._sessions.run("voiceprint", {**chosen, "groups": groups})
+        if count < SMALLEST_BATCH:
+            rows = np.resize(rows, SMALLEST_BATCH)
+        chosen = {name: value[rows] for name, value in inputs.items()}
+        return self._sessions.run("voiceprint", chosen)[:count]
+
+
+def _whole_groups(numbers: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Row numbers, group after group, in chunks that cut no group in two."""
+    order = np.argsort(numbers, kind="stable")
+    ends = np.cumsum(np.bincount(numbers))
+    begin = 0
+    while begin < len(order):
+        fitting = np.searchsorted(ends, begin + VOICEPRINTS_AT_ONCE, side="right") - 1
+        end = int(ends[max(fitting, np.searchsorted(ends, begin, side="right"))])
+        yield order[begin:end]
+        begin = end
+
+
+def _offsets(groups: ArrayLike, rows: int) -> NDArray[np.int64]:
+    offsets = np.asarray(groups, dtype=np.int64)
+    if offsets.ndim != 1 or len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != rows:
+        raise InputError(f"groups: expected offsets from 0 to {rows}, the enrolment rows")
+    if (np.diff(offsets) < 1).any():
+        raise InputError("groups: a model has no enrolment row")
+    return offsets

@@ -1,0 +1,66 @@
+"""Dense comparison in tiles that stay in a core's cache, by as many threads as asked for."""
+
+import collections
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float32 = NDArray[np.float32]
+Tile = Callable[[Float32, Float32], Float32]
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+ROWS, COLUMNS = 256, 1024
+"""Size of a tile: its LLRs and the forms they are made of take about 5 MB."""
+
+
+def run_jobs(work: Callable[[Job], Result], jobs: Iterable[Job], threads: int) -> Iterator[Result]:
+    """Results of `work` in the order of the jobs, with a bounded number of them waiting."""
+    if threads <= 1:
+        yield from map(work, jobs)
+        return
+    waiting: collections.deque[Future[Result]] = collections.deque()
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for job in jobs:
+                waiting.append(pool.submit(work, job))
+                if len(waiting) >= 2 * threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def tile_slices(n_enroll: int, n_test: int) -> Iterator[tuple[slice, slice]]:
+    """All tiles of a full comparison, row by row."""
+    for row in range(0, n_enroll, ROWS):
+        for column in range(0, n_test, COLUMNS):
+            yield (
+                slice(row, min(row + ROWS, n_enroll)),
+                slice(column, min(column + COLUMNS, n_test)),
+            )
+
+
+def padded(rows: Float32, count: int) -> Float32:
+    """The rows, followed by copies of the first up to `count`."""
+    if len(rows) == count:
+        return rows
+    result = np.empty((count, rows.shape[1]), dtype=np.float32)
+    result[: len(rows)] = rows
+    result[len(rows) :] = rows[0]
+    return result
+
+
+def fixed_tile(compare: Tile, enroll: Float32, test: Float32) -> Float32:
+    """LLRs of at most ROWS x COLUMNS, always computed at the full size.
+
+    Matrix products round differently at different sizes. At one size the LLR of a trial does
+    not depend on what is scored with it, so parts of a list equal the whole to the last bit.
+    """
+    llrs = compare(padded(enroll, ROWS), padded(test, COLUMNS))
+    return llrs[: len(enroll), : len(test)]
