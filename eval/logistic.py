@@ -1,7 +1,7 @@
 """Newton's method for the two parameters of linear logistic regression, on millions of trials."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +12,9 @@ from dcaplda.eval.scores import Floats
 CHUNK = 1 << 16
 MAX_STEPS = 100
 MAX_HALVINGS = 50
+# Scores farther out than this many spreads are pulled in: their squares must stay finite, and
+# one so far on the right side costs nothing while one on the wrong side already rules alpha.
+LARGEST_REACH = 1e50
 
 
 def pieces(scores: Floats, weights: Floats | None) -> Iterator[tuple[Floats, Floats | None]]:
@@ -44,7 +47,7 @@ class ScoreClass:
         weights = None if self.weights is None else self.weights[::step]
         thin = ScoreClass(self.scores[::step].clip(low, high), weights, self.unit, self.sign)
         unit = self.unit * self.mass / thin.mass if thin.mass > 0.0 else 0.0
-        return ScoreClass(thin.scores, weights, unit, self.sign)
+        return replace(thin, unit=unit)
 
 
 class Frame(NamedTuple):
@@ -55,14 +58,13 @@ class Frame(NamedTuple):
 
 
 def frame_of(classes: list[ScoreClass]) -> tuple[Frame, float]:
-    """Median and quartile distance of a sample, and the farthest score in units of the latter."""
+    """Median and half the quartile distance of a sample; the farthest score in such units."""
     sample = np.concatenate([cls.scores[:: max(1, cls.scores.size // 20_000)] for cls in classes])
     low, center, high = (float(x) for x in np.quantile(sample, [0.25, 0.5, 0.75]))
     lowest = min(float(cls.scores.min()) for cls in classes)
     highest = max(float(cls.scores.max()) for cls in classes)
-    half_range = highest / 2 - lowest / 2
-    # Most scores equal: the range must do. An absurd outlier: its square must stay finite.
-    spread = max(high - low, half_range * 1e-100) if high > low else half_range
+    # Halves first: the difference of two huge scores must not overflow.
+    spread = high / 2 - low / 2 if high > low else highest / 2 - lowest / 2
     reach = max(highest - center, center - lowest) / spread if spread > 0.0 else 0.0
     return Frame(center, spread), reach
 
@@ -116,7 +118,7 @@ def newton(
     separates the classes the loss falls by a factor e per step and the tolerance ends it.
     """
     point = np.array(start)
-    here = moments(classes, *point, frame)
+    here = moments(classes, float(point[0]), float(point[1]), frame)
     for _ in range(MAX_STEPS):
         if not np.linalg.det(here.hessian) > 0.0:  # flat to machine precision
             break
@@ -124,14 +126,19 @@ def newton(
         if float(here.gradient @ step) < tolerance:
             break
         for _ in range(MAX_HALVINGS):
-            there = moments(classes, *(point - step), frame)
+            trial = point - step
+            there = moments(classes, float(trial[0]), float(trial[1]), frame)
             if there.loss <= here.loss - 1e-4 * float(here.gradient @ step):
                 break
             step = step / 2.0
         else:
             break  # rounding hides any further progress
-        point, here = point - step, there
+        point, here = trial, there
     return Solution(float(point[0]), float(point[1]), here.loss)
+
+
+def _window(frame: Frame, reach: float) -> tuple[float, float]:
+    return frame.center - reach * frame.spread, frame.center + reach * frame.spread
 
 
 def solve(
@@ -146,10 +153,12 @@ def solve(
     Many trials: a thousandth of them brings the start within a step or two of the end.
     Far outliers: they rule the curvature at slope 0, and clipping them shows the way out.
     """
+    if reach > LARGEST_REACH:
+        low, high = _window(frame, LARGEST_REACH)
+        classes = [replace(cls, scores=cls.scores.clip(low, high)) for cls in classes]
     n_trials = sum(cls.scores.size for cls in classes)
     if n_trials > 400_000 or reach > 1e3:
-        low, high = frame.center - 100 * frame.spread, frame.center + 100 * frame.spread
-        rough = [cls.reduced(50_000, low, high) for cls in classes]
+        rough = [cls.reduced(50_000, *_window(frame, 100.0)) for cls in classes]
         if all(cls.mass > 0.0 for cls in rough):
             found = newton(rough, starts[0], frame, 1e6 * tolerance)
             near = (found.slope, found.intercept)

@@ -105,7 +105,6 @@ class Ranker:
 
     def rank(self, target_weights: Floats, nontarget_weights: Floats) -> Ranking:
         """Sum the weights of both classes in each group; O(n)."""
-        return Ranking(
-            np.bincount(self.target_group, target_weights, self.n_groups),
-            np.bincount(self.nontarget_group, nontarget_weights, self.n_groups),
-        )
+        target = np.bincount(self.target_group, target_weights, self.n_groups)
+        nontarget = np.bincount(self.nontarget_group, nontarget_weights, self.n_groups)
+        return Ranking(target.astype(np.float64), nontarget.astype(np.float64))
