@@ -110,7 +110,7 @@ def _plain_type(hint: Any) -> Any:
 
 def _convert(name: str, text: Any, hint: Any) -> Any:
     kind = _plain_type(hint)
-    shown = f"--{name.replace('_', '-')}={text}"
+    shown = f"{_shown(name)}={text}"
     if kind is bool:
         value = str(text).lower()
         if value in ("true", "t", "1", ""):
@@ -127,12 +127,18 @@ def _convert(name: str, text: Any, hint: Any) -> Any:
     return str(text)
 
 
+def _shown(key: str) -> str:
+    """A field's name on the command line; `from_` avoids Python's keyword `from`."""
+    return "--" + key.rstrip("_").replace("_", "-")
+
+
 def _known_name(name: str, hints: dict[str, Any], place: str) -> str:
     key = name.replace("-", "_")
-    if key in hints:
-        return key
+    for candidate in (key, key + "_"):
+        if candidate in hints:
+            return candidate
     near = difflib.get_close_matches(key, hints, n=1)
-    hint = f"; did you mean '--{near[0].replace('_', '-')}'?" if near else "; see --help"
+    hint = f"; did you mean '{_shown(near[0])}'?" if near else "; see --help"
     raise UsageError(f"{place}: no option '--{name.replace('_', '-')}'{hint}")
 
 
@@ -174,7 +180,7 @@ def _help_text(tool: Tool) -> str:
     lines = [tool.usage.strip(), "", "Options:"]
     rows = []
     for field in dataclasses.fields(tool.options):
-        name = "--" + field.name.replace("_", "-")
+        name = _shown(field.name)
         default = field.default
         if default is dataclasses.MISSING or default is None or default == "":
             shown = ""
@@ -198,27 +204,25 @@ def parse(tool: Tool, argv: list[str]) -> tuple[CommonOptions, list[str]]:
         if word == "--":
             break
         name, equals, text = word[2:].partition("=")
-        key = _known_name(name, hints, tool.name)
+        key = _known_name(name, hints, "command line")
         if not equals and _plain_type(hints[key]) is not bool:
-            raise UsageError(f"{tool.name}: {word} needs a value, as {word}=value")
+            raise UsageError(f"{word} needs a value, as {word}=value")
         _store(given, key, text, hints)
     arguments = argv[position:]
     for word in arguments:
         if word.startswith("--") and len(word) > 2:
-            raise UsageError(f"{tool.name}: options come before the arguments; move '{word}'")
+            raise UsageError(f"options come before the arguments; move '{word}'")
     values = _read_config(given["config"], hints) if given.get("config") else {}
     try:
         options = tool.options(**{**values, **given})
     except ValueError as error:  # __post_init__ range checks
-        raise UsageError(f"{tool.name}: {error}") from None
+        raise UsageError(str(error)) from None
     least, most = (
         tool.arguments if isinstance(tool.arguments, tuple) else (tool.arguments, tool.arguments)
     )
     if not least <= len(arguments) <= most:
         count = str(least) if least == most else f"{least} to {most}"
-        raise UsageError(
-            f"{tool.name}: expected {count} arguments, found {len(arguments)}; see --help"
-        )
+        raise UsageError(f"expected {count} arguments, found {len(arguments)}; see --help")
     return options, arguments
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 
 from dcaplda.export import names
-from dcaplda.export.algebra import Compiled, DiagonalForm, compile_backend
+from dcaplda.export.algebra import AffineMap, Array, Compiled, DiagonalForm, compile_backend
 from dcaplda.export.onnx_ops import Graph, OnnxOps, Symbol
 from dcaplda.train import durations
 from dcaplda.train.model import Backend
@@ -26,7 +26,7 @@ def voiceprint_width(compiled: Compiled) -> int:
 
 def _block(ops: OnnxOps, form: DiagonalForm, a: Symbol) -> list[Symbol]:
     """[a, own(a), 1] of rotated inputs."""
-    own = ops.row_sum(ops.affine(a, form.auto, form.linear) * a) + form.half
+    own = ops.row_sum(ops.affine(a, form.auto, form.linear) * a, form.dim) + form.half
     return [a, own, ops.ones_like(own)]
 
 
@@ -47,11 +47,12 @@ def voiceprints(
     What is averaged are w, m and e (eq. 4, 20, 23-25).
     """
     config = model.config
-    parts = [ops.normalize(ops.affine(embeddings, *_layer(compiled.preprocess)))]
     widths = [config.lda_dim]
+    parts = [ops.normalize(ops.affine(embeddings, *_layer(compiled.preprocess)), widths[0])]
     if compiled.side_projection is not None:
-        parts.append(ops.normalize(ops.affine(embeddings, *_layer(compiled.side_projection))))
         widths.append(config.side_hidden_dim)
+        hidden = ops.affine(embeddings, *_layer(compiled.side_projection))
+        parts.append(ops.normalize(hidden, widths[1]))
     if compiled.scale_dur is not None:
         assert seconds is not None
         feature, parameters = config.duration_feature, model.duration_parameters
@@ -60,19 +61,19 @@ def voiceprints(
     if groups is not None:
         parts = ops.split(ops.group_means(ops.concat(parts), sum(widths), groups), widths)
     blocks = _block(ops, compiled.score, parts[0])
-    if compiled.scale_dur is not None and compiled.shift_dur is not None:
-        for form in (compiled.scale_dur, compiled.shift_dur):
+    if compiled.scale_dur is not None:
+        for form in compiled.forms()[1:3]:
             blocks += _block(ops, form, _rotated(ops, form, parts[-1]))
-    if compiled.scale_side is not None and compiled.shift_side is not None:
+    if compiled.side_reduction is not None:
         reduced = ops.affine(parts[1], *_layer(compiled.side_reduction))
         side_info = activate(ops, config.side_activation, reduced)
-        for form in (compiled.scale_side, compiled.shift_side):
+        for form in compiled.forms()[-2:]:
             blocks += _block(ops, form, _rotated(ops, form, side_info))
     return ops.concat(blocks)
 
 
-def _layer(layer: object) -> tuple[np.ndarray, np.ndarray]:
-    return layer.weight, layer.bias  # type: ignore[attr-defined]
+def _layer(layer: AffineMap) -> tuple[Array, Array]:
+    return layer.weight, layer.bias
 
 
 def combine(compiled: Compiled, values: Sequence[Symbol]) -> Symbol:

@@ -151,9 +151,9 @@ class OnnxOps:
         axis = self.graph.constant([1], np.int64)
         return self.concat([self.graph.node("Unsqueeze", column, axis) for column in columns])
 
-    def normalize(self, x: Symbol) -> Symbol:
-        """Each row divided by its Euclidean length."""
-        return x / self.graph.node("ReduceL2", x, axes=[1], keepdims=1)
+    def normalize(self, x: Symbol, width: int) -> Symbol:
+        """Each row of `width` values divided by its Euclidean length."""
+        return x / self.graph.node("Sqrt", self.row_sum(x * x, width))
 
     def concat(self, parts: Sequence[Symbol]) -> Symbol:
         """Matrices side by side."""
@@ -174,9 +174,13 @@ class OnnxOps:
         """Dot product of every row on the left with every row on the right."""
         return self.graph.node("Gemm", left, right, transB=1)
 
-    def row_sum(self, x: Symbol) -> Symbol:
-        """Sum over each row, kept as a column."""
-        return self.graph.node("ReduceSum", x, self.graph.constant([1], np.int64), keepdims=1)
+    def row_sum(self, x: Symbol, width: int) -> Symbol:
+        """Sum over each row of `width` values, kept as a column.
+
+        A product with ones: onnxruntime's ReduceSum adds in an order that depends on where a
+        row lies in memory, so an utterance's voiceprint would depend on its place in a batch.
+        """
+        return x @ self.graph.constant(np.ones((width, 1)))
 
     def ones_like(self, x: Symbol) -> Symbol:
         """Ones of the same shape."""

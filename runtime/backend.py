@@ -17,8 +17,6 @@ Float32 = NDArray[np.float32]
 
 VOICEPRINTS_AT_ONCE = 512
 """Rows per call of voiceprint.onnx."""
-SMALLEST_BATCH = 2
-"""A product with one row takes another path, which rounds differently; so it gets a twin."""
 
 
 class Backend:
@@ -68,10 +66,8 @@ class Backend:
         times = checks.seconds(seconds, "durations", count, self.info.uses_durations, ids)
         inputs = {"embeddings": matrix, "durations": times, **self._extra_inputs(extra, count)}
         if groups is None:
-            chunks = [
-                np.arange(begin, min(begin + VOICEPRINTS_AT_ONCE, count))
-                for begin in range(0, count, VOICEPRINTS_AT_ONCE)
-            ]
+            starts = range(0, count, VOICEPRINTS_AT_ONCE)
+            chunks = (slice(begin, begin + VOICEPRINTS_AT_ONCE) for begin in starts)
             made = run_jobs(lambda rows: self._rows(inputs, rows), chunks, self.threads)
         else:
             if not self.info.averages_groups:
@@ -210,14 +206,10 @@ class Backend:
         self, inputs: dict[str, Float32], rows: Any, groups: NDArray[np.int64] | None = None
     ) -> Float32:
         """Voiceprints of some rows, or of the groups that they make up."""
-        count = len(rows)
+        chosen: dict[str, NDArray[Any]] = {name: value[rows] for name, value in inputs.items()}
         if groups is not None:
-            chosen: dict[str, Any] = {name: value[rows] for name, value in inputs.items()}
-            return self._sessions.run("voiceprint", {**chosen, "groups": groups})
-        if count < SMALLEST_BATCH:
-            rows = np.resize(rows, SMALLEST_BATCH)
-        chosen = {name: value[rows] for name, value in inputs.items()}
-        return self._sessions.run("voiceprint", chosen)[:count]
+            chosen["groups"] = groups
+        return self._sessions.run("voiceprint", chosen)
 
 
 def _whole_groups(numbers: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:

@@ -2,8 +2,9 @@
 
 Enrolment rows are taken in blocks of a tile's height. A block compares either all its rows
 with all tests that it meets, and picks the trials out, or gathers the two sides of each
-trial. Which one is cheaper follows from the counts, and depends on the whole list alone, so a
-part of a list gives the same bits as the list. The full matrix is never in memory.
+trial; the counts tell which is cheaper. Matrix products of different sizes round differently,
+so sizes and choices follow from the whole list even where only a part of it is scored: the
+parts then equal the whole bit for bit. The full matrix is never in memory.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dcaplda.runtime.tiles import COLUMNS, ROWS, Float32, Tile, fixed_tile, run_jobs
+from dcaplda.runtime.tiles import COLUMNS, ROWS, Float32, Tile, run_jobs
 
 Index = NDArray[np.int64]
 
@@ -20,7 +21,7 @@ PAIR_COST = 30
 """How many cells of a tile cost as much as one gathered pair (bench/compare.py measures it)."""
 PAIRS_AT_ONCE = 256
 """Pairs per call: two sides of so many voiceprints stay in a core's cache."""
-STRIP_COLUMNS = 32 * COLUMNS
+STRIP_COLUMNS = 16 * COLUMNS
 """Widest part of a block held at once: 32 MB of LLRs."""
 
 
@@ -118,15 +119,9 @@ def _blocks(trials: TrialList, n_test: int) -> Iterator[Block]:
         columns = np.flatnonzero(met)
         rows = int(trials.offsets[last] - trials.offsets[first])
         pairs = len(positions) * rows / (last - first)
-        # Tiles have one size, so a part of one costs as much as a whole one.
-        cells = _round_up(rows, ROWS) * _round_up(len(columns), COLUMNS)
-        dense = pairs * PAIR_COST > cells
+        dense = pairs * PAIR_COST > rows * len(columns)
         none = np.empty(0, dtype=np.int64)
         yield Block(int(first), int(last), positions, dense, columns if dense else none)
-
-
-def _round_up(count: int, step: int) -> int:
-    return -(-count // step) * step
 
 
 def _score_dense(
@@ -163,7 +158,7 @@ def _strip(tile: Tile, enroll: Float32, test: Float32) -> Float32:
     for row in range(0, len(enroll), ROWS):
         for column in range(0, len(test), COLUMNS):
             cell = slice(row, row + ROWS), slice(column, column + COLUMNS)
-            strip[cell] = fixed_tile(tile, enroll[cell[0]], test[cell[1]])
+            strip[cell] = tile(enroll[cell[0]], test[cell[1]])
     return strip
 
 
@@ -189,7 +184,7 @@ def _score_pairs(
 
 
 def _gathered(pairs: Tile, enroll: Float32, test: Float32, rows: Index, tests: Index) -> Float32:
-    """LLRs of pairs of rows, gathered a cache-full at a time at one fixed size."""
+    """LLRs of pairs of rows, gathered a cache-full at a time, always at the same size."""
     llrs = np.empty(len(rows), dtype=np.float32)
     left = np.zeros((PAIRS_AT_ONCE, enroll.shape[1]), dtype=np.float32)
     right = np.zeros((PAIRS_AT_ONCE, test.shape[1]), dtype=np.float32)

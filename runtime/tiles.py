@@ -13,8 +13,8 @@ Tile = Callable[[Float32, Float32], Float32]
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
-ROWS, COLUMNS = 256, 1024
-"""Size of a tile: its LLRs and the forms they are made of take about 5 MB."""
+ROWS, COLUMNS = 512, 1024
+"""Size of a tile: its LLRs and the forms that they are made of take about 10 MB."""
 
 
 def run_jobs(work: Callable[[Job], Result], jobs: Iterable[Job], threads: int) -> Iterator[Result]:
@@ -44,23 +44,3 @@ def tile_slices(n_enroll: int, n_test: int) -> Iterator[tuple[slice, slice]]:
                 slice(row, min(row + ROWS, n_enroll)),
                 slice(column, min(column + COLUMNS, n_test)),
             )
-
-
-def padded(rows: Float32, count: int) -> Float32:
-    """The rows, followed by copies of the first up to `count`."""
-    if len(rows) == count:
-        return rows
-    result = np.empty((count, rows.shape[1]), dtype=np.float32)
-    result[: len(rows)] = rows
-    result[len(rows) :] = rows[0]
-    return result
-
-
-def fixed_tile(compare: Tile, enroll: Float32, test: Float32) -> Float32:
-    """LLRs of at most ROWS x COLUMNS, always computed at the full size.
-
-    Matrix products round differently at different sizes. At one size the LLR of a trial does
-    not depend on what is scored with it, so parts of a list equal the whole to the last bit.
-    """
-    llrs = compare(padded(enroll, ROWS), padded(test, COLUMNS))
-    return llrs[: len(enroll), : len(test)]

@@ -26,6 +26,11 @@ class Affine(nn.Module):
         return x @ self.weight.T + self.bias
 
 
+def length_normalized(x: Tensor) -> Tensor:
+    """Norm of eq. 4: each row divided by its Euclidean length."""
+    return x / torch.linalg.vector_norm(x, dim=1, keepdim=True)
+
+
 class Backend(nn.Module):
     """Embeddings and seconds of both sides to calibrated log-likelihood ratios.
 
@@ -62,11 +67,11 @@ class Backend(nn.Module):
 
     def projected(self, embedding: Tensor) -> Tensor:
         """w = Norm(A_p x + m_p) (eq. 4); (n, D) -> (n, R)."""
-        return TORCH.normalize(self.preprocess(embedding))
+        return length_normalized(self.preprocess(embedding))
 
     def side_hidden(self, embedding: Tensor) -> Tensor:
         """m = Norm(A_m x + b_m) (eq. 20); (n, D) -> (n, M)."""
-        return TORCH.normalize(self.side_projection(embedding))
+        return length_normalized(self.side_projection(embedding))
 
     def side_info_of(self, side_hidden: Tensor) -> Tensor:
         """z = f(A_z m + b_z) (eq. 19); (n, M) -> (n, Z)."""

@@ -33,9 +33,6 @@ class Ops(Protocol):
     def stack(self, columns: Sequence[Any]) -> Any:
         """Vectors of n values to a matrix with these columns."""
 
-    def normalize(self, x: Any) -> Any:
-        """Each row divided by its Euclidean length."""
-
 
 class TorchOps:
     """The operations on torch tensors."""
@@ -58,10 +55,6 @@ class TorchOps:
     def stack(self, columns: Sequence[Tensor]) -> Tensor:
         """Vectors of n values to a matrix with these columns."""
         return torch.stack(list(columns), dim=1)
-
-    def normalize(self, x: Tensor) -> Tensor:
-        """Each row divided by its Euclidean length."""
-        return x / torch.linalg.vector_norm(x, dim=1, keepdim=True)
 
 
 TORCH = TorchOps()

@@ -1,0 +1,28 @@
+"""Timing helpers: best of several runs, taken in turns so that noise hits all alike."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+def best_of(functions: dict[str, Callable[[], Any]], rounds: int = 7) -> dict[str, float]:
+    """Least seconds of each function over `rounds` rounds, after one round to warm up."""
+    for function in functions.values():
+        function()
+    best = dict.fromkeys(functions, float("inf"))
+    for _ in range(rounds):
+        for name, function in functions.items():
+            start = time.perf_counter()
+            function()
+            best[name] = min(best[name], time.perf_counter() - start)
+    return best
+
+
+def table(rows: list[tuple[str, ...]], header: tuple[str, ...]) -> str:
+    """Rows as aligned text."""
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    lines = [
+        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True))
+        for row in [header, *rows]
+    ]
+    return "\n".join(lines)

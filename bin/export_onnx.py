@@ -1,0 +1,63 @@
+"""export-onnx: from a trained torch model to the bundle that the runtime scores with."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dcaplda.bin.options import CommonOptions, Log, Tool, run
+from dcaplda.runtime.errors import ModelError
+
+USAGE = """Export a trained model to an ONNX bundle.
+
+The bundle is a directory with backend.onnx (embeddings and durations of both sides to LLRs),
+voiceprint.onnx, compare.onnx, pairs.onnx and model.json. Every graph is compared with torch
+before anything is written.
+
+Usage: export-onnx [options] <exp-dir> <bundle-dir>
+e.g.: export-onnx exp/dca-plda exp/dca-plda/bundle
+See also: train-backend, import-model, score-trials
+"""
+
+SUMMARY = "training_summary.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(CommonOptions):
+    """Options of export-onnx."""
+
+
+def body(options: Options, arguments: list[str], log: Log) -> int:
+    """Load, export, report."""
+    import json
+
+    from dcaplda.export.bundle_writer import export_model
+    from dcaplda.train.store import load_model
+
+    source, target = arguments
+    model = load_model(source)
+    training = None
+    summary = Path(source) / SUMMARY
+    if summary.is_file():
+        try:
+            training = json.loads(summary.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ModelError(f"{summary}: not valid JSON ({error})") from None
+    else:
+        log.warning(f"{source} has no {SUMMARY}: model.json will not tell what training saw")
+    differences = export_model(model, target, training)
+    worst = max(differences.values())
+    log.info(
+        f"exported {model.config.variant} to {target}; graphs equal torch within {worst:.1e}"
+    )
+    return 0
+
+
+TOOL = Tool("export-onnx", USAGE, Options, 2, body)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry point."""
+    return run(TOOL, argv)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,27 @@
+"""Fixtures shared by the tests: seeds, random models, exported bundles."""
+
+import os
+
+# Two test workers on two cores: numeric libraries must not start threads of their own.
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"):
+    os.environ.setdefault(variable, "1")
+
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20260101)
+
+
+@pytest.fixture(scope="session")
+def small_bundle(tmp_path_factory: pytest.TempPathFactory):
+    """A d-plda-dsd bundle of 24-dimensional embeddings; its directory."""
+    from random_models import random_model
+
+    from dcaplda.export.bundle_writer import export_model
+
+    directory = tmp_path_factory.mktemp("bundle") / "model"
+    export_model(random_model("d-plda-dsd"), directory)
+    return directory

@@ -1,0 +1,23 @@
+"""Small models with random weights."""
+
+from typing import Any
+
+import torch
+
+from dcaplda.train.config import ModelConfig
+from dcaplda.train.model import Backend
+
+DIM = 24
+
+
+def random_model(variant: str, seed: int = 0, **settings: Any) -> Backend:
+    """A model of 24-dimensional embeddings whose every parameter matters."""
+    shape = {"lda_dim": 12, "side_hidden_dim": 9, "side_info_dim": 3, **settings}
+    model = Backend(ModelConfig(embedding_dim=DIM, variant=variant, **shape))
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            stage = "dur" in name or "_side" in name
+            noise = torch.randn(parameter.shape, generator=generator)
+            parameter.add_((0.1 if stage else 1.0) * noise)
+    return model
