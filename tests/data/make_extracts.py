@@ -1,4 +1,4 @@
-"""Copies small extracts of the golden sets into this folder: python make_extracts.py GOLDEN_ROOT."""
+"""Copies small extracts of the golden sets here: python make_extracts.py GOLDEN_ROOT."""
 
 import shutil
 import sys
