@@ -115,11 +115,11 @@ def _duration_feature(settings: Mapping[str, Any], place: str) -> dict[str, Any]
     if kind == "log":
         return {"duration_feature": "log"}
     if kind == "siglog" and len(thresholds) == 1:
-        parameters = {"center": float(thresholds[0]), "slope": float(setting("sigmoid_scale"))}
-        return {"duration_feature": "wlog", "duration_parameters": parameters}
+        window = {"center": float(thresholds[0]), "slope": float(setting("sigmoid_scale"))}
+        return {"duration_feature": "wlog", "duration_parameters": window}
     if kind == "discrete":
-        parameters = {"thresholds": [float(t) for t in thresholds]}
-        return {"duration_feature": "bin", "duration_parameters": parameters}
+        edges = [float(t) for t in thresholds]
+        return {"duration_feature": "bin", "duration_parameters": {"thresholds": edges}}
     raise ModelError(
         f"{place}: duration representation {kind!r} with thresholds {thresholds} is not "
         "supported; log, siglog with one threshold, and discrete are"

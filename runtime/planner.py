@@ -166,7 +166,8 @@ def _model_means(rows: Float32, starts: Index) -> Float32:
     """Mean over the rows of each model; a model begins at each of `starts`."""
     sizes = np.diff(np.append(starts, len(rows)))
     shape = (-1,) + (1,) * (rows.ndim - 1)
-    return np.add.reduceat(rows, starts, axis=0) / sizes.reshape(shape).astype(np.float32)
+    sums = np.add.reduceat(rows, starts, axis=0)
+    return np.divide(sums, sizes.reshape(shape), dtype=np.float32)
 
 
 def _score_pairs(

@@ -1,13 +1,13 @@
 """Score parameters of a two-covariance PLDA model (paper, eq. 10-13), in float64."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dcaplda.runtime.errors import ModelError
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 
 class PldaForm(NamedTuple):
