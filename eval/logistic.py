@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcaplda.eval.scores import Floats
+from dcaplda.eval.scores import Floats, dot
 
 # Scores pass through the cache in pieces of this many, so that memory stays at the input's size.
-CHUNK = 1 << 16
+CHUNK = 1 << 13
 MAX_STEPS = 100
 MAX_HALVINGS = 50
 # Scores farther out than this many spreads are pulled in: their squares must stay finite, and
@@ -93,11 +93,11 @@ def moments(classes: list[ScoreClass], slope: float, intercept: float, frame: Fr
                 error, bend, value = error * weights, bend * weights, value * weights
             loss += cls.unit * float(value.sum())
             g0 += cls.unit * cls.sign * float(error.sum())
-            g1 += cls.unit * cls.sign * float(error @ unit)
+            g1 += cls.unit * cls.sign * dot(error, unit)
             bent = bend * unit
             h0 += cls.unit * float(bend.sum())
             h1 += cls.unit * float(bent.sum())
-            h2 += cls.unit * float(bent @ unit)
+            h2 += cls.unit * dot(bent, unit)
     return Moments(loss, np.array([g1, g0]), np.array([[h2, h1], [h1, h0]]))
 
 

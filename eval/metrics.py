@@ -16,7 +16,7 @@ from dcaplda.eval.calibration import (
     misplaced_infinities,
 )
 from dcaplda.eval.ranking import Ranking, rank
-from dcaplda.eval.scores import Floats, checked_pair, checked_weights
+from dcaplda.eval.scores import Floats, checked_pair, checked_weights, dot
 from dcaplda.runtime.decision import bayes_threshold, check_costs, check_prior, log_odds
 from dcaplda.runtime.errors import InputError
 
@@ -133,8 +133,8 @@ def pooled_cllr(pooled: Ranking, prior: float) -> float:
     logits = pooled.pool_llrs() + gamma
     target, nontarget = pooled.target, pooled.nontarget
     has_target, has_nontarget = target > 0, nontarget > 0
-    target_loss = target[has_target] @ np.logaddexp(0.0, -logits[has_target])
-    nontarget_loss = nontarget[has_nontarget] @ np.logaddexp(0.0, logits[has_nontarget])
+    target_loss = dot(target[has_target], np.logaddexp(0.0, -logits[has_target]))
+    nontarget_loss = dot(nontarget[has_nontarget], np.logaddexp(0.0, logits[has_nontarget]))
     loss = prior * target_loss / target.sum() + (1.0 - prior) * nontarget_loss / nontarget.sum()
     return float(loss) / entropy(prior)
 
@@ -147,7 +147,9 @@ def default_cost(prior: float, cost_miss: float = 1.0, cost_fa: float = 1.0) -> 
 
 
 def _share(chosen: np.ndarray, weights: Floats | None) -> float:
-    return float(np.mean(chosen) if weights is None else chosen @ weights / weights.sum())
+    if weights is None:
+        return float(np.mean(chosen))
+    return float(weights[chosen].sum() / weights.sum())
 
 
 def dcf(

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dcaplda.eval.scores import Floats, checked_pair
+from dcaplda.eval.scores import Floats, checked_pair, dot
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Ranking:
     def auc(self) -> float:
         """Probability that a target outscores a nontarget, ties counting one half."""
         below = np.cumsum(self.nontarget) - self.nontarget
-        wins = np.dot(self.target, below + 0.5 * self.nontarget)
+        wins = dot(self.target, below + 0.5 * self.nontarget)
         return float(wins / (self.target.sum() * self.nontarget.sum()))
 
     def pool(self) -> "Ranking":

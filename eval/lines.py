@@ -1,0 +1,193 @@
+"""Trial keys and score files of any length, read in blocks into codes and numbers.
+
+A file of 24 million lines never stands in memory as text: each block of lines becomes a
+polars frame, its ids become whole numbers, and the text is dropped.
+"""
+
+import mmap
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dcaplda.runtime.errors import TableError
+from dcaplda.runtime.specifiers import Buffer, read_input
+from dcaplda.runtime.text_lines import decoded, normalised
+
+Codes = NDArray[np.uint32]
+BLOCK_BYTES = 1 << 25
+
+
+@dataclass
+class IdTable:
+    """Whole numbers for the ids of all files of a set; equal ids get equal numbers."""
+
+    code_of: dict[str, int] = field(default_factory=dict)
+
+    def codes(self, column: Any) -> Codes:
+        """Numbers of a polars string column without nulls; new ids are added."""
+        import polars as pl
+
+        words = column.cast(pl.Categorical)
+        unique = words.unique()
+        local = unique.to_physical().to_numpy()
+        lookup = np.zeros(int(local.max()) + 1 if local.size else 0, np.uint32)
+        table = self.code_of
+        lookup[local] = [table.setdefault(name, len(table)) for name in unique.to_list()]
+        found: Codes = lookup[words.to_physical().to_numpy()]
+        return found
+
+    @property
+    def names(self) -> list[str]:
+        """The ids in the order of their numbers."""
+        return list(self.code_of)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive lines of a file: polars string columns, null where a line is shorter."""
+
+    place: str
+    first_line: int
+    columns: list[Any]
+
+    def place_of(self, row: int) -> str:
+        """How a message calls a row."""
+        return f"'{self.place}' line {self.first_line + row}"
+
+
+def raw_blocks(source: str) -> Iterator[tuple[int, bytes]]:
+    """Whole lines of a file, pipe or stdin, some megabytes at a time, with their line number."""
+    data = read_input(source)
+    start, line = 0, 1
+    while start < len(data):
+        end = min(start + BLOCK_BYTES, len(data))
+        if end < len(data):
+            end = data.rfind(b"\n", start, end) + 1 or data.find(b"\n", end) + 1 or len(data)
+        block = data[start:end]
+        yield line, block
+        line += block.count(b"\n")
+        _forget(data, end)
+        start = end
+
+
+def _forget(data: Buffer, end: int) -> None:
+    """Let go of the pages of a mapped file that have been read."""
+    if isinstance(data, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        length = end // mmap.PAGESIZE * mmap.PAGESIZE
+        if length:
+            data.madvise(mmap.MADV_DONTNEED, 0, length)
+
+
+def word_blocks(source: str, least: int, most: int, expected: str) -> Iterator[Block]:
+    """Blocks of lines of `least` to `most` words between blanks or tabs, as `most` columns.
+
+    `expected` says in an error what a line should hold.
+    """
+    empty = True
+    for line, raw in raw_blocks(source):
+        plain = not any(mark in raw for mark in (b"\t", b"\r", b"\0", b"\xef\xbb\xbf"))
+        columns = _fast_columns(raw, least, most) if plain else None
+        if columns is None:
+            columns = _checked_columns(raw, line, source, least, most, expected)
+        empty = False
+        yield Block(source, line, columns)
+    if empty:
+        raise TableError(f"'{source}': the file is empty; expected lines '{expected}'")
+
+
+def _fast_columns(raw: bytes, least: int, most: int) -> list[Any] | None:
+    """Columns of lines with single blanks; None if any line needs a closer look."""
+    import polars as pl
+
+    width = raw[: raw.find(b"\n")].count(b" ") + 1
+    if not least <= width <= most:
+        return None
+    names = [str(number) for number in range(width)]
+    try:
+        frame = pl.read_csv(
+            raw,
+            has_header=False,
+            separator=" ",
+            quote_char=None,
+            schema=dict.fromkeys(names, pl.String),
+        )
+    except pl.exceptions.PolarsError:
+        return None
+    n_lines = raw.count(b"\n") + (not raw.endswith(b"\n"))
+    # A double blank, a short or an empty line shows as a null, or as a line too few.
+    if frame.height != n_lines or any(frame[name].null_count() for name in names[:least]):
+        return None
+    columns = frame.get_columns()
+    return columns + [pl.repeat(None, n_lines, dtype=pl.String, eager=True)] * (most - width)
+
+
+def _checked_columns(
+    raw: bytes, first_line: int, place: str, least: int, most: int, expected: str
+) -> list[Any]:
+    """The same for lines of any width and spacing; an error names the first bad line."""
+    import polars as pl
+
+    # Empty lines in front keep the line numbers of the checks true; rarely is this path taken.
+    text = decoded(normalised(b"\n" * (first_line - 1) + raw, place), place)
+    # Blank lines at the end are nobody's trials; inside they are a sign of damage.
+    lines = text.rstrip("\n").split("\n")[first_line - 1 :]
+    rows = [line.split(" ") if line else [] for line in lines]
+    for number, (row, line) in enumerate(zip(rows, lines, strict=True), first_line):
+        if not least <= len(row) <= most:
+            found = f"found {line[:80]!r}" if line else "found a blank line"
+            raise TableError(f"'{place}' line {number}: expected '{expected}', {found}")
+    return [
+        pl.Series(str(place), [row[place] if place < len(row) else None for row in rows], pl.String)
+        for place in range(most)
+    ]
+
+
+def headed_blocks(source: str, wanted: list[tuple[str, ...]]) -> Iterator[Block]:
+    """Blocks of a table with a header line: tabs or commas between, or else blanks.
+
+    Each entry of `wanted` holds the names that a column may have, in lower case.
+    """
+    import polars as pl
+
+    header: list[str] = []
+    separator = b" "
+    for line, raw in raw_blocks(source):
+        raw = raw.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
+        if not header:
+            top = raw[: raw.find(b"\n") if b"\n" in raw else len(raw)]
+            separator = next((mark for mark in (b"\t", b",") if mark in top), b" ")
+            words = top.decode("utf-8", "replace").split(separator.decode())
+            header = [word.strip(' "') for word in words]
+            places = [_column_place(header, names, source) for names in wanted]
+            raw, line = raw[len(top) + 1 :], line + 1
+            if not raw:
+                continue
+        try:
+            frame = pl.read_csv(
+                raw,
+                has_header=False,
+                separator=separator.decode(),
+                schema={str(number): pl.String for number in range(len(header))},
+            )
+        except pl.exceptions.PolarsError as error:
+            reason = str(error).splitlines()[0]
+            raise TableError(
+                f"'{source}': near line {line}: not {len(header)} columns as in the header "
+                f"({reason})"
+            ) from None
+        yield Block(source, line, [frame[str(place)] for place in places])
+    if not header:
+        raise TableError(f"'{source}': the file is empty; expected a header line")
+
+
+def _column_place(header: list[str], names: tuple[str, ...], source: str) -> int:
+    places = [place for place, name in enumerate(header) if name.lower() in names]
+    if len(places) != 1:
+        found = ", ".join(header)[:120]
+        raise TableError(
+            f"'{source}' line 1: expected one column named {' or '.join(names)}, found: {found}"
+        )
+    return places[0]
