@@ -58,7 +58,6 @@ def read_sides(
     timed = backend.info.uses_durations or options.min_duration > 0
     if not timed and (enroll_source.durations or test_source.durations):
         log.info("this model does not use durations; they are not read")
-    # What a voiceprint was made from is known only if its durations are given again.
     timed_enroll = timed and not (options.enroll_voiceprints and not enroll_source.durations)
     for name, source, needed in (
         ("enroll", enroll_source, timed_enroll),
@@ -84,9 +83,11 @@ def read_sides(
 
 
 def _sources(options: "Options", enroll_table: str, test_table: str) -> tuple[Source, Source]:
+    # Voiceprints hold their durations; a table for both sides may not even know their names.
+    shared = "" if options.enroll_voiceprints else options.durations
     enroll = Source(
         vectors=enroll_table,
-        durations=options.enroll_durations or options.durations,
+        durations=options.enroll_durations or shared,
         num_utts=options.num_utts,
         frame_shift=options.frame_shift,
         scp_root=options.scp_root,

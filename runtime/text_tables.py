@@ -15,8 +15,8 @@ from dcaplda.runtime.text_lines import decoded, lines_of, read_lines
 
 _BINARY_ENTRY = re.compile(rb"([^\x00-\x20\x7f]+) \x00B([\x04\x08])")
 # No underscores, hexadecimals or foreign digits, which Python's float and int would accept.
-_NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
-_WHOLE = re.compile(r"[-+]?[0-9]+")
+NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+WHOLE = re.compile(r"[-+]?[0-9]+")
 
 
 def read_numbers(table: str, whole: bool = False) -> dict[str, float]:
@@ -40,7 +40,7 @@ def read_numbers(table: str, whole: bool = False) -> dict[str, float]:
 
 
 def _text_numbers(data: Buffer, table: str, whole: bool) -> Iterator[tuple[str, float]]:
-    pattern, what = (_WHOLE, "a whole number") if whole else (_NUMBER, "a number")
+    pattern, what = (WHOLE, "a whole number") if whole else (NUMBER, "a number")
     for number, line in enumerate(lines_of(bytes(data), table), 1):
         key, _, word = line.partition(" ")
         if not key or not pattern.fullmatch(word):
