@@ -24,14 +24,43 @@ def voiceprint_width(compiled: Compiled) -> int:
     return sum(form.dim + 2 for form in compiled.forms())
 
 
-def _block(ops: OnnxOps, form: DiagonalForm, a: Symbol) -> list[Symbol]:
-    """[a, own(a), 1] of rotated inputs."""
-    own = ops.row_sum(ops.affine(a, form.auto, form.linear) * a, form.dim) + form.half
-    return [a, own, ops.ones_like(own)]
+def _score_block(ops: OnnxOps, form: DiagonalForm, a: Symbol) -> list[Symbol]:
+    """[a, own(a), 1] of the score's form, in three nodes."""
+    products = ops.affine(a, form.auto, form.linear) * a
+    rows = np.stack([np.ones(form.dim), np.zeros(form.dim)])
+    return [a, ops.affine(products, rows, np.array([form.half, 1.0]))]
 
 
-def _rotated(ops: OnnxOps, form: DiagonalForm, x: Symbol) -> Symbol:
-    return x @ ops.graph.constant(form.basis)
+def _calibration_blocks(
+    ops: OnnxOps, forms: Sequence[DiagonalForm], sources: Sequence[Symbol]
+) -> Symbol:
+    """[a, own(a), 1] of all calibration forms, two forms for each source, in seven nodes.
+
+    The forms are small, so what costs time is the number of nodes: rotations, own parts and
+    the order of columns are each one product with a constant matrix for all forms together.
+    """
+    dims = [form.dim for form in forms]
+    ends = np.cumsum(dims)
+    rotations = np.zeros((sum(dims[::2]), sum(dims)))
+    auto = np.zeros((sum(dims), sum(dims)))
+    owns = np.zeros((len(forms), sum(dims)))
+    placing = np.zeros((sum(dims) + 2 * len(forms), sum(dims) + len(forms)))
+    ones = np.zeros(len(placing))
+    row, place = 0, 0
+    for number, form in enumerate(forms):
+        columns = slice(ends[number] - form.dim, ends[number])
+        rotations[row : row + form.dim, columns] = form.basis
+        auto[columns, columns] = form.auto
+        owns[number, columns] = 1.0
+        placing[place : place + form.dim, columns] = np.eye(form.dim)
+        placing[place + form.dim, len(auto) + number] = 1.0
+        ones[place + form.dim + 1] = 1.0
+        row += form.dim if number % 2 else 0
+        place += form.dim + 2
+    a = ops.concat(sources) @ ops.graph.constant(rotations)
+    products = ops.affine(a, auto, np.concatenate([form.linear for form in forms])) * a
+    own = ops.affine(products, owns, np.array([form.half for form in forms]))
+    return ops.affine(ops.concat([a, own]), placing, ones)
 
 
 def voiceprints(
@@ -60,15 +89,15 @@ def voiceprints(
         widths.append(compiled.scale_dur.dim)
     if groups is not None:
         parts = ops.split(ops.group_means(ops.concat(parts), sum(widths), groups), widths)
-    blocks = _block(ops, compiled.score, parts[0])
+    sources = []
     if compiled.scale_dur is not None:
-        for form in compiled.forms()[1:3]:
-            blocks += _block(ops, form, _rotated(ops, form, parts[-1]))
+        sources.append(parts[-1])
     if compiled.side_reduction is not None:
         reduced = ops.affine(parts[1], *_layer(compiled.side_reduction))
-        side_info = activate(ops, config.side_activation, reduced)
-        for form in compiled.forms()[-2:]:
-            blocks += _block(ops, form, _rotated(ops, form, side_info))
+        sources.append(activate(ops, config.side_activation, reduced))
+    blocks = _score_block(ops, compiled.score, parts[0])
+    if sources:
+        blocks.append(_calibration_blocks(ops, compiled.forms()[1:], sources))
     return ops.concat(blocks)
 
 
@@ -76,7 +105,7 @@ def _layer(layer: AffineMap) -> tuple[Array, Array]:
     return layer.weight, layer.bias
 
 
-def combine(compiled: Compiled, values: Sequence[Symbol]) -> Symbol:
+def combine(values: Sequence[Symbol]) -> Symbol:
     """alpha_s (alpha_d s + beta_d) + beta_s from the values of the forms."""
     llr, rest = values[0], list(values[1:])
     while rest:
@@ -94,7 +123,7 @@ def compare(ops: OnnxOps, compiled: Compiled, enroll: Symbol, test: Symbol) -> S
     for number, (form, block) in enumerate(zip(forms, blocks, strict=True)):
         a, own, one = pieces[3 * number : 3 * number + 3]
         values.append(ops.products(ops.concat([a * form.weights, one, own]), block))
-    return combine(compiled, values)
+    return combine(values)
 
 
 def compare_pairs(ops: OnnxOps, compiled: Compiled, enroll: Symbol, test: Symbol) -> Symbol:
@@ -109,7 +138,7 @@ def compare_pairs(ops: OnnxOps, compiled: Compiled, enroll: Symbol, test: Symbol
     # One product of whole voiceprints serves the cross terms of all forms at once.
     cross = (enroll * test) @ ops.graph.constant(weights)
     own = ops.columns(enroll, own_columns) + ops.columns(test, own_columns)
-    return ops.flatten(combine(compiled, ops.split(cross + own, [1] * len(forms))))
+    return ops.flatten(combine(ops.split(cross + own, [1] * len(forms))))
 
 
 def build_graphs(model: Backend) -> dict[str, onnx.ModelProto]:

@@ -12,5 +12,5 @@ EMBEDDINGS, DURATIONS, GROUPS, VOICEPRINTS = "embeddings", "durations", "groups"
 ENROLL, TEST, LLRS = "enroll", "test", "llrs"
 ENROLL_PREFIX, TEST_PREFIX = "enroll_", "test_"
 
-# A row of `voiceprint.onnx` whose group is this stays by itself.
+# What `groups` of voiceprint.onnx is when it is left out: every row is a voiceprint of its own.
 OWN_GROUP = -1

@@ -1,6 +1,6 @@
 """Symbolic tensors that record ONNX nodes: the same `ops` as train/ops.py, for graphs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,8 +52,9 @@ class Graph:
     Python and numpy numbers become float32 constants; equal constants are stored once.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, prefix: str = "") -> None:
         self.name = name
+        self._prefix = prefix
         self._nodes: list[onnx.NodeProto] = []
         self._inputs: list[onnx.ValueInfoProto] = []
         self._outputs: list[onnx.ValueInfoProto] = []
@@ -82,7 +83,7 @@ class Graph:
         array = np.ascontiguousarray(np.asarray(value, dtype=dtype)).reshape(np.shape(value))
         key = (array.dtype.str, array.shape, array.tobytes())
         if key not in self._constants:
-            name = f"constant_{len(self._constants)}"
+            name = f"{self._prefix}constant_{len(self._constants)}"
             self._constants[key] = numpy_helper.from_array(array, name)
         return Symbol(self, self._constants[key].name)
 
@@ -90,7 +91,7 @@ class Graph:
         """Add a node with any number of outputs."""
         symbols = [x if isinstance(x, Symbol) else self.constant(x) for x in inputs]
         number = len(self._nodes)
-        names = [f"{op.lower()}_{number}_{i}" for i in range(outputs)]
+        names = [f"{self._prefix}{op.lower()}_{number}_{i}" for i in range(outputs)]
         self._nodes.append(helper.make_node(op, [s.name for s in symbols], names, **attributes))
         return [Symbol(self, name) for name in names]
 
@@ -98,18 +99,34 @@ class Graph:
         """Add a node with one output."""
         return self.nodes(op, *inputs, **attributes)[0]
 
+    def either(
+        self, condition: Symbol, yes: Callable[["Graph"], Symbol], no: Callable[["Graph"], Symbol]
+    ) -> Symbol:
+        """The value of one of two branches, each built in a graph of its own.
+
+        A branch may use what stands outside it, by `inside`.
+        """
+        branches = []
+        for name, branch in (("yes", yes), ("no", no)):
+            inner = Graph(name, prefix=f"{self._prefix}{name}_")
+            inner.output(f"{inner._prefix}value", branch(inner), ["rows", "columns"])
+            branches.append(inner._proto(""))
+        return self.node("If", condition, then_branch=branches[0], else_branch=branches[1])
+
+    def inside(self, value: Symbol) -> Symbol:
+        """A value of an outer graph, for use in this branch."""
+        return Symbol(self, value.name)
+
+    def _proto(self, doc: str) -> onnx.GraphProto:
+        constants = [*self._defaults, *self._constants.values()]
+        return helper.make_graph(
+            self._nodes, self.name, self._inputs, self._outputs, constants, doc_string=doc
+        )
+
     def build(self, doc: str) -> onnx.ModelProto:
         """The finished model, checked by the onnx package."""
-        graph = helper.make_graph(
-            self._nodes,
-            self.name,
-            self._inputs,
-            self._outputs,
-            [*self._defaults, *self._constants.values()],
-            doc_string=doc,
-        )
         model = helper.make_model(
-            graph,
+            self._proto(doc),
             producer_name="dcaplda",
             ir_version=IR_VERSION,
             opset_imports=[helper.make_opsetid("", OPSET)],
@@ -168,7 +185,7 @@ class OnnxOps:
 
     def affine(self, x: Symbol, weight: NDArray[Any], bias: NDArray[Any]) -> Symbol:
         """x A' + b with A (out, in)."""
-        return self.graph.node("Gemm", x, weight.T, bias)
+        return self.graph.node("Gemm", x, np.transpose(weight), bias)
 
     def products(self, left: Symbol, right: Symbol) -> Symbol:
         """Dot product of every row on the left with every row on the right."""
@@ -196,23 +213,30 @@ class OnnxOps:
         return self.graph.node("Squeeze", x, self.graph.constant([1], np.int64))
 
     def group_means(self, x: Symbol, width: int, groups: Symbol) -> Symbol:
-        """Mean of the rows of x (n, width) that share a number; a negative one is a row alone.
+        """Mean of the rows of x (n, width) that share a number.
 
-        The numbers of a call are either all negative, or each of 0 to the highest occurs.
+        Each number from 0 to the highest occurs. If the first number is negative, x is
+        returned as it is.
         """
+        zero = self.graph.constant(0, np.int64)
+        alone = self.graph.node("Less", self.graph.node("Gather", groups, zero), zero)
+        return self.graph.either(
+            alone,
+            lambda branch: branch.node("Identity", branch.inside(x)),
+            lambda branch: OnnxOps(branch)._means(branch.inside(x), width, branch.inside(groups)),
+        )
+
+    def _means(self, x: Symbol, width: int, groups: Symbol) -> Symbol:
         graph = self.graph
-        zero, one = graph.constant(0, np.int64), graph.constant(1, np.int64)
-        first, second = graph.constant([0], np.int64), graph.constant([1], np.int64)
-        rows = graph.node("Gather", graph.node("Shape", x), zero)
-        alone = graph.node("Range", zero, rows, one)
-        number = graph.node("Where", graph.node("Less", groups, zero), alone, groups)
-        count = graph.node("Unsqueeze", graph.node("ReduceMax", number, keepdims=0) + one, first)
+        one, first = graph.constant(1, np.int64), graph.constant([0], np.int64)
+        top = graph.node("ReduceMax", groups, keepdims=0)
+        count = graph.node("Unsqueeze", graph.node("Add", top, one), first)
         # A column of ones is summed along with the rows, so that one node also counts them.
         counted = self.concat([x, self.ones_like(self.columns(x, [0]))])
         shape = graph.node("Concat", count, graph.constant([width + 1], np.int64), axis=0)
         none = numpy_helper.from_array(np.zeros(1, dtype=np.float32))
         zeros = graph.node("ConstantOfShape", shape, value=none)
-        place = graph.node("Unsqueeze", number, second)
+        place = graph.node("Unsqueeze", groups, graph.constant([1], np.int64))
         sums = graph.node("ScatterND", zeros, place, counted, reduction="add")
         total, members = self.split(sums, [width, 1])
         return total / members

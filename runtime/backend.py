@@ -1,5 +1,6 @@
 """Backend: opens a bundle and turns embeddings and durations into log-likelihood ratios."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,8 @@ class Backend:
         times = checks.seconds(seconds, "durations", count, self.info.uses_durations, ids)
         inputs = {"embeddings": matrix, "durations": times, **self._extra_inputs(extra, count)}
         if groups is None:
+            if count <= VOICEPRINTS_AT_ONCE:
+                return self._finite(self._sessions.run("voiceprint", inputs), ids)
             starts = range(0, count, VOICEPRINTS_AT_ONCE)
             chunks = (slice(begin, begin + VOICEPRINTS_AT_ONCE) for begin in starts)
             made = run_jobs(lambda rows: self._rows(inputs, rows), chunks, self.threads)
@@ -78,15 +81,7 @@ class Backend:
                 _whole_groups(numbers),
                 self.threads,
             )
-        result = np.concatenate(list(made))
-        if not np.isfinite(result.sum(dtype=np.float64)):
-            bad = int(np.flatnonzero(~np.isfinite(result).all(axis=1))[0])
-            where = f"group {bad}" if groups is not None else checks.label(bad, ids)
-            raise InputError(
-                f"embeddings: {where} has no finite voiceprint; is it an embedding of the kind "
-                "that the model was trained on?"
-            )
-        return result
+        return self._finite(np.concatenate(list(made)), ids if groups is None else None)
 
     def compare(self, enroll: ArrayLike, test: ArrayLike) -> Float32:
         """LLR of every enrolment voiceprint (E, K) against every test voiceprint (T, K)."""
@@ -178,6 +173,16 @@ class Backend:
         return planner.score_trials(
             scorers, left, right, trials, (begin, end), self.threads, progress
         )
+
+    def _finite(self, voiceprints: Float32, ids: Sequence[str] | None) -> Float32:
+        if not math.isfinite(np.vdot(voiceprints, voiceprints)):
+            bad = np.flatnonzero(~np.isfinite(voiceprints).all(axis=1))
+            if len(bad):
+                raise InputError(
+                    f"embeddings: the voiceprint of {checks.label(int(bad[0]), ids)} is not "
+                    "finite; is it an embedding of the kind that the model was trained on?"
+                )
+        return voiceprints
 
     def _side(self, voiceprints: ArrayLike, what: str) -> Float32:
         return checks.as_matrix(voiceprints, what, self.info.voiceprint_dim)

@@ -1,5 +1,6 @@
 """Checks of what callers hand over; each error names the place, the value and the way out."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,10 +31,9 @@ def as_matrix(values: Any, what: str, width: int, ids: Sequence[str] | None = No
         raise InputError(f"{what}: empty; there is nothing to score")
     if matrix.shape[1] != width:
         raise InputError(f"{what}: {matrix.shape[1]} values per row, the model takes {width}")
-    # Summing is much faster than isfinite; only a sum that overflowed or met NaN is looked into.
-    with np.errstate(all="ignore"):
-        suspicious = not np.isfinite(matrix.sum(dtype=np.float64))
-    if suspicious:
+    # A sum of squares is much faster than isfinite; only one that overflowed or met NaN is
+    # looked into.
+    if not math.isfinite(np.vdot(matrix, matrix)):
         bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
         if len(bad):
             row = int(bad[0])
@@ -48,8 +48,8 @@ def as_matrix(values: Any, what: str, width: int, ids: Sequence[str] | None = No
 def embeddings(values: Any, what: str, width: int, ids: Sequence[str] | None = None) -> Float32:
     """Embeddings fit to be projected: finite, and not all zero."""
     matrix = as_matrix(values, what, width, ids)
-    zero = np.flatnonzero(~matrix.any(axis=1))
-    if len(zero):
+    if not matrix.any(axis=1).all():
+        zero = np.flatnonzero(~matrix.any(axis=1))
         raise InputError(
             f"{what}: {label(int(zero[0]), ids)} is all zero ({len(zero)} such rows); it says "
             "nothing of a speaker: remove it or extract it again"
@@ -71,8 +71,8 @@ def seconds(
         raise InputError(f"{what}: not numbers ({error})") from None
     if len(vector) != count:
         raise InputError(f"{what}: {len(vector)} durations for {count} embeddings")
-    bad = np.flatnonzero(~((vector > 0) & (vector < np.inf)))
-    if len(bad):
+    if not (vector.min() > 0 and vector.max() < math.inf):  # also false for NaN
+        bad = np.flatnonzero(~((vector > 0) & (vector < np.inf)))
         row = int(bad[0])
         raise InputError(
             f"{what}: {label(row, ids)} has {vector[row]} seconds ({len(bad)} such rows); "
