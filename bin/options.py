@@ -37,12 +37,16 @@ EXTRA_OF_MODULE = {
 }
 
 
-def option(default: Any, help: str) -> Any:
-    """Declare one option of a tool: its default and a line of help."""
+def option(default: Any, help: str, bare: str | None = None) -> Any:
+    """Declare one option of a tool: its default and a line of help.
+
+    `bare` is the value that the option has when it stands alone, without `=value`.
+    """
+    metadata = {"help": help, "bare": bare}
     if isinstance(default, list):
         values = list(default)
-        return dataclasses.field(default_factory=lambda: list(values), metadata={"help": help})
-    return dataclasses.field(default=default, metadata={"help": help})
+        return dataclasses.field(default_factory=lambda: list(values), metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,6 +200,7 @@ def _help_text(tool: Tool) -> str:
 def parse(tool: Tool, argv: list[str]) -> tuple[CommonOptions, list[str]]:
     """Split a command line into checked options and arguments."""
     hints = _field_types(tool.options)
+    bare = {field.name: field.metadata.get("bare") for field in dataclasses.fields(tool.options)}
     given: dict[str, Any] = {}
     position = 0
     while position < len(argv) and argv[position].startswith("--"):
@@ -206,7 +211,9 @@ def parse(tool: Tool, argv: list[str]) -> tuple[CommonOptions, list[str]]:
         name, equals, text = word[2:].partition("=")
         key = _known_name(name, hints, "command line")
         if not equals and _plain_type(hints[key]) is not bool:
-            raise UsageError(f"{word} needs a value, as {word}=value")
+            text = bare[key]
+            if text is None:
+                raise UsageError(f"{word} needs a value, as {word}=value")
         _store(given, key, text, hints)
     arguments = argv[position:]
     for word in arguments:
