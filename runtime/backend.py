@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dcaplda.runtime import checks, planner
-from dcaplda.runtime.bundle import ModelInfo, read_info
+from dcaplda.runtime.bundle import ModelInfo, read_graph, read_info
 from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.sessions import Sessions, available_threads
 from dcaplda.runtime.tiles import run_jobs, tile_slices
@@ -36,13 +36,14 @@ class Backend:
     def load(cls, directory: str | Path, *, threads: int | None = None) -> "Backend":
         """Open a model directory; `threads` (default: the cores at hand) serve large jobs.
 
-        Every graph is checked against its sha256 and opened here, so that a damaged bundle is
-        found at once and not in the middle of a job. backend.onnx, which serves other
-        runtimes, is not used and so only checked for being there when it is.
+        Every file is checked against its sha256 here, so that a damaged bundle is found at
+        once and not in the middle of a job.
         """
         if threads is not None and threads < 1:
             raise InputError(f"threads = {threads}: expected at least 1")
-        backend = cls(directory, read_info(directory), threads or available_threads())
+        info = read_info(directory)
+        read_graph(directory, info, "backend")  # for other runtimes; only checked, not opened
+        backend = cls(directory, info, threads or available_threads())
         for graph in ("voiceprint", "compare", "pairs"):
             backend._sessions.open(graph)
         return backend

@@ -169,6 +169,8 @@ def damage(directory: Path, kind: str) -> None:
         (directory / "model.json").unlink()
     elif kind == "no graph":
         (directory / "pairs.onnx").unlink()
+    elif kind == "no backend":
+        (directory / "backend.onnx").unlink()
     elif kind == "altered graph":
         content = bytearray((directory / "compare.onnx").read_bytes())
         content[len(content) // 2] ^= 1
@@ -192,6 +194,7 @@ def damage(directory: Path, kind: str) -> None:
     [
         ("no manifest", "has no model.json"),
         ("no graph", "pairs.onnx: missing"),
+        ("no backend", "backend.onnx: missing"),
         ("altered graph", "compare.onnx: its sha256"),
         ("not json", "not valid JSON"),
         ("foreign json", "not the manifest"),
