@@ -149,7 +149,8 @@ def memory() -> list[tuple[str, ...]]:
         "from dcaplda.runtime import Backend\n"
         "b = Backend.load(sys.argv[1], threads=int(sys.argv[2]))\n"
         "rng = np.random.default_rng(0)\n"
-        "v = b.voiceprints(rng.standard_normal((30000, 512), dtype=np.float32), rng.uniform(4, 240, 30000))\n"
+        "x = rng.standard_normal((30000, 512), dtype=np.float32)\n"
+        "v = b.voiceprints(x, rng.uniform(4, 240, 30000))\n"
         "top = max(float(llrs.max()) for _, _, llrs in b.compare_blocks(v, v))\n"
         # VmHWM is this program's own; ru_maxrss would include the parent it was forked from.
         "status = dict(line.split(':', 1) for line in open('/proc/self/status'))\n"
