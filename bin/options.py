@@ -211,9 +211,9 @@ def parse(tool: Tool, argv: list[str]) -> tuple[CommonOptions, list[str]]:
         name, equals, text = word[2:].partition("=")
         key = _known_name(name, hints, "command line")
         if not equals and _plain_type(hints[key]) is not bool:
-            text = bare[key]
-            if text is None:
+            if bare[key] is None:
                 raise UsageError(f"{word} needs a value, as {word}=value")
+            text = str(bare[key])
         _store(given, key, text, hints)
     arguments = argv[position:]
     for word in arguments:

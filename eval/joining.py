@@ -1,25 +1,31 @@
 """Score files joined with trial keys by ids, never by line."""
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dcaplda.eval.lines import Block, Codes, IdTable, headed_blocks, word_blocks
+from dcaplda.eval.lines import (
+    Block,
+    Codes,
+    IdTable,
+    headed_blocks,
+    peeked,
+    raw_blocks,
+    word_blocks,
+)
 from dcaplda.eval.scores import Floats
 from dcaplda.eval.trial_keys import (
-    ENROLL_NAMES,
-    TEST_NAMES,
     UNLABELLED,
     Allowance,
+    Columns,
     TrialKey,
     check_ids,
     joined_ids,
     label_codes,
 )
 from dcaplda.runtime.errors import TableError
-
-SCORE_NAMES = ("llr", "score")
 
 
 @dataclass(frozen=True)
@@ -41,12 +47,17 @@ class ScoreFile:
     values: Floats
 
 
-def read_scores(source: str, ids: IdTable, headed: bool = False) -> ScoreFile:
-    """Read `enroll test score` lines; a label after the score is ignored."""
-    if headed:
-        blocks = headed_blocks(source, [ENROLL_NAMES, TEST_NAMES, SCORE_NAMES])
+def read_scores(source: str, ids: IdTable, columns: Columns | None = None) -> ScoreFile:
+    """Read `enroll test score` lines; a word after the score is ignored.
+
+    With `columns` the file may also be a table with a header, if its first line says so.
+    """
+    first_line, raw = peeked(raw_blocks(source))
+    names = {word.strip('"') for word in re.split(r"[\t, ]+", first_line.lower())}
+    if columns is not None and names & set(columns.score):
+        blocks = headed_blocks(source, [columns.enroll, columns.test, columns.score], raw)
     else:
-        blocks = word_blocks(source, 3, 4, "enroll test score")
+        blocks = word_blocks(source, 3, 4, "enroll test score", raw)
     pairs, values = [], []
     for block in blocks:
         enroll, test, score = block.columns[:3]

@@ -4,6 +4,7 @@ A file of 24 million lines never stands in memory as text: each block of lines b
 polars frame, its ids become whole numbers, and the text is dropped.
 """
 
+import itertools
 import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -81,13 +82,27 @@ def _forget(data: Buffer, end: int) -> None:
             data.madvise(mmap.MADV_DONTNEED, 0, length)
 
 
-def word_blocks(source: str, least: int, most: int, expected: str) -> Iterator[Block]:
+RawBlocks = Iterator[tuple[int, bytes]]
+
+
+def peeked(blocks: RawBlocks) -> tuple[str, RawBlocks]:
+    """The first line of a file, and the same blocks again."""
+    first = next(blocks, None)
+    if first is None:
+        return "", blocks
+    line = first[1].partition(b"\n")[0].decode("utf-8", "replace").strip("\r\ufeff")
+    return line, itertools.chain([first], blocks)
+
+
+def word_blocks(
+    source: str, least: int, most: int, expected: str, blocks: RawBlocks | None = None
+) -> Iterator[Block]:
     """Blocks of lines of `least` to `most` words between blanks or tabs, as `most` columns.
 
     `expected` says in an error what a line should hold.
     """
     empty = True
-    for line, raw in raw_blocks(source):
+    for line, raw in blocks if blocks is not None else raw_blocks(source):
         plain = not any(mark in raw for mark in (b"\t", b"\r", b"\0", b"\xef\xbb\xbf"))
         columns = _fast_columns(raw, least, most) if plain else None
         if columns is None:
@@ -145,7 +160,9 @@ def _checked_columns(
     ]
 
 
-def headed_blocks(source: str, wanted: list[tuple[str, ...]]) -> Iterator[Block]:
+def headed_blocks(
+    source: str, wanted: list[tuple[str, ...]], blocks: RawBlocks | None = None
+) -> Iterator[Block]:
     """Blocks of a table with a header line: tabs or commas between, or else blanks.
 
     Each entry of `wanted` holds the names that a column may have, in lower case.
@@ -154,7 +171,7 @@ def headed_blocks(source: str, wanted: list[tuple[str, ...]]) -> Iterator[Block]
 
     header: list[str] = []
     separator = b" "
-    for line, raw in raw_blocks(source):
+    for line, raw in blocks if blocks is not None else raw_blocks(source):
         raw = raw.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
         if not header:
             top = raw[: raw.find(b"\n") if b"\n" in raw else len(raw)]

@@ -1,6 +1,7 @@
 """All metrics of one set of scores in one go, plain or under trial weights."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,7 +50,14 @@ def prior_name(prior: float) -> str:
     return f"{prior:g}"
 
 
-def measure(target: Floats, nontarget: Floats, settings: Settings) -> dict[str, float]:
+class Measured(NamedTuple):
+    """All metrics by name, and the affine map (alpha, beta) behind each minimum Cllr."""
+
+    values: dict[str, float]
+    affine: dict[float, tuple[float, float]]
+
+
+def measure(target: Floats, nontarget: Floats, settings: Settings) -> Measured:
     """Every metric of `settings.names`; EER in percent, everything else as it is defined."""
     target, nontarget = checked_pair(target, nontarget)
     ranking = rank(target, nontarget)
@@ -60,17 +68,20 @@ def measure(target: Floats, nontarget: Floats, settings: Settings) -> dict[str, 
     else:
         eer = pooled.equal_error_rate()
     values = {"eer": 100.0 * eer, "auc": ranking.auc()}
+    affine: dict[float, tuple[float, float]] = {}
+    start = None
     for prior in settings.priors:
         name = prior_name(prior)
         cllr = metrics.cllr(target, nontarget, prior)
-        linear = metrics.min_cllr_lin(target, nontarget, prior)
+        linear, start = metrics.affine_cllr(target, nontarget, prior, start)
+        affine[prior] = start
         values[f"cllr_{name}"] = cllr
         values[f"min_cllr_lin_{name}"] = linear
         values[f"min_cllr_pav_{name}"] = metrics.pooled_cllr(pooled, prior)
         values[f"calibration_loss_{name}"] = metrics.calibration_loss(cllr, linear)
         values[f"dcf_{name}"] = metrics.dcf(target, nontarget, prior, *costs)
         values[f"min_dcf_{name}"] = metrics.ranked_min_dcf(pooled, prior, *costs)
-    return values
+    return Measured(values, affine)
 
 
 @dataclass(frozen=True)

@@ -92,12 +92,24 @@ def min_cllr_lin(
     start: tuple[float, float] | None = None,
 ) -> float:
     """Cllr after the best affine map, trained on the same trials at the same prior (eq. 16)."""
-    target, nontarget = finite_equivalent(*checked_pair(target, nontarget))
-    weights = {"target_weights": target_weights, "nontarget_weights": nontarget_weights}
-    alpha, beta = fit_affine(target, nontarget, prior, start=start, **weights)
-    return cllr(
-        apply_affine(target, alpha, beta), apply_affine(nontarget, alpha, beta), prior, **weights
-    )
+    target, nontarget = checked_pair(target, nontarget)
+    weights = target_weights, nontarget_weights
+    return affine_cllr(target, nontarget, prior, start, weights)[0]
+
+
+def affine_cllr(
+    target: Floats,
+    nontarget: Floats,
+    prior: float,
+    start: tuple[float, float] | None = None,
+    weights: tuple[ArrayLike | None, ArrayLike | None] = (None, None),
+) -> tuple[float, tuple[float, float]]:
+    """Minimum Cllr of an affine map, and its (alpha, beta)."""
+    target, nontarget = finite_equivalent(target, nontarget)
+    kwargs = {"target_weights": weights[0], "nontarget_weights": weights[1]}
+    alpha, beta = fit_affine(target, nontarget, prior, start=start, **kwargs)
+    target, nontarget = apply_affine(target, alpha, beta), apply_affine(nontarget, alpha, beta)
+    return cllr(target, nontarget, prior, **kwargs), (alpha, beta)
 
 
 def finite_equivalent(target: Floats, nontarget: Floats) -> tuple[Floats, Floats]:

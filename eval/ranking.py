@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dcaplda.eval.scores import Floats, checked_pair, dot
 
@@ -60,6 +61,21 @@ class Ranking:
             )
         return llrs
 
+    def pav_llrs(self, groups: NDArray[np.int64]) -> Floats:
+        """Calibrated LLR of each group number, from its pool; an empty group is as its left."""
+        from scipy.optimize import isotonic_regression
+
+        total = self.target + self.nontarget
+        present = np.flatnonzero(total > 0)
+        weights = total[present]
+        share = isotonic_regression(self.target[present] / weights, weights=weights).x
+        place = np.searchsorted(present, groups, side="right") - 1
+        chosen = share[np.maximum(place, 0)]
+        with np.errstate(divide="ignore"):
+            llrs: Floats = np.log(chosen) - np.log1p(-chosen)
+        llrs -= np.log(self.target.sum() / self.nontarget.sum())
+        return llrs
+
     def equal_error_rate(self) -> float:
         """Where miss rate and false alarm rate meet, on straight lines between the corners."""
         excess = self.miss_rate - self.false_alarm_rate  # from -1 to 1, never falling
@@ -85,6 +101,14 @@ def rank(target: Floats, nontarget: Floats) -> Ranking:
     return Ranking(masses[0], masses[1])
 
 
+def groups_of(corners: Floats, scores: Floats) -> NDArray[np.int64]:
+    """Group number of any score, given the distinct target scores."""
+    below = np.searchsorted(corners, scores, side="left")
+    through = np.searchsorted(corners, scores, side="right")
+    # A score that ties with corner i has through = below + 1 = i + 1: group 2i + 1.
+    return below + through
+
+
 @dataclass(frozen=True)
 class Ranker:
     """The group of every trial, to rank the same trials again under other weights."""
@@ -98,10 +122,9 @@ class Ranker:
         """Find the groups once."""
         target, nontarget = checked_pair(target, nontarget)
         corners, position = np.unique(target, return_inverse=True)
-        below = np.searchsorted(corners, nontarget, side="left")
-        through = np.searchsorted(corners, nontarget, side="right")
-        # A nontarget that ties with corner i has through = below + 1 = i + 1: group 2i + 1.
-        return cls(2 * position.reshape(-1) + 1, below + through, 2 * corners.size + 1)
+        return cls(
+            2 * position.reshape(-1) + 1, groups_of(corners, nontarget), 2 * corners.size + 1
+        )
 
     def rank(self, target_weights: Floats, nontarget_weights: Floats) -> Ranking:
         """Sum the weights of both classes in each group; O(n)."""

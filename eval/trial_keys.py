@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +22,18 @@ LABELS = {
     "false": 0,
 }
 UNLABELLED = -1
-FORMS = ("auto", "enroll-test-label", "label-enroll-test", "header")
+FORMS = ("auto", "enroll-test-label", "label-enroll-test")
 ALLOWED = ("missing", "extra", "duplicate", "unlabelled")
-# Names of columns in tables with a header, in lower case: NIST's and common ones.
-ENROLL_NAMES = ("enroll", "enrollment", "modelid", "model", "enroll_id")
-TEST_NAMES = ("test", "segmentid", "segment", "testid", "test_id")
-LABEL_NAMES = ("label", "targettype", "target", "key")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names that the columns of tables with a header may have, in lower case."""
+
+    enroll: tuple[str, ...] = ("enroll", "enrollment", "modelid", "model", "enroll_id")
+    test: tuple[str, ...] = ("test", "segmentid", "segment", "testid", "test_id")
+    label: tuple[str, ...] = ("label", "targettype", "target", "key")
+    score: tuple[str, ...] = ("llr", "score")
 
 
 @dataclass(frozen=True)
@@ -36,17 +43,15 @@ class Allowance:
     names: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, names: list[str]) -> "Allowance":
-        """From words such as ["missing", "extra"]."""
-        for name in names:
-            if name not in ALLOWED:
-                raise UsageError(f"--allow={name}: expected any of {', '.join(ALLOWED)}")
+    def of(cls, *names: str) -> "Allowance":
+        """From words of ALLOWED."""
+        assert set(names) <= set(ALLOWED)
         return cls(frozenset(names))
 
     def check(self, name: str, count: int, place: str, words: str) -> None:
         """Raise unless there is none of this oddity or it is allowed."""
         if count and name not in self.names:
-            raise InputError(f"'{place}': {count} {words}; allow with --allow={name}")
+            raise InputError(f"'{place}': {count} {words}; accept that with --allow-{name}")
 
 
 def joined_ids(enroll: Codes, test: Codes) -> NDArray[np.uint64]:
@@ -110,9 +115,10 @@ def _label_is_first(block: Block) -> bool:
     return is_label[0] and not is_label[1]
 
 
-def _key_blocks(source: str, form: str) -> Iterator[tuple[Block, bool]]:
-    if form == "header":
-        for block in headed_blocks(source, [ENROLL_NAMES, TEST_NAMES, LABEL_NAMES]):
+def _key_blocks(source: str, form: str, columns: Columns | None) -> Iterator[tuple[Block, bool]]:
+    """Blocks with the columns of ids and label, and whether the label comes first."""
+    if columns is not None:
+        for block in headed_blocks(source, [columns.enroll, columns.test, columns.label]):
             yield block, False
         return
     label_first = form == "label-enroll-test"
@@ -123,32 +129,32 @@ def _key_blocks(source: str, form: str) -> Iterator[tuple[Block, bool]]:
 
 
 def read_key(
-    source: str, ids: IdTable, allow: Allowance | None = None, form: str = "auto"
+    source: str,
+    ids: IdTable,
+    allow: Allowance | None = None,
+    form: str = "auto",
+    columns: Columns | None = None,
 ) -> TrialKey:
-    """Read a trial list: `enroll test label`, VoxCeleb's `label enroll test`, or a headed table.
+    """Read a trial list: `enroll test label` or VoxCeleb's `label enroll test`.
 
-    Lines without a label and repeated trials are counted, and refused unless allowed; a
-    trial that is repeated with another label is always refused.
+    `columns` says that the list is a table with a header (NIST's tsv or csv). Lines without
+    a label and repeated trials are counted, and refused unless allowed; a trial that is
+    repeated with another label is always refused.
     """
     allow = allow or Allowance()
     if form not in FORMS:
         raise UsageError(f"--trials-form={form}: expected one of {', '.join(FORMS)}")
     enroll, test, labels = [], [], []
-    for block, label_first in _key_blocks(source, form):
-        first, second, third = block.columns
+    for block, label_first in _key_blocks(source, form, columns):
+        sides = block.columns
         if label_first:
-            # A line of two words has no label: its ids are in front.
-            short = third.is_null()
-            label = first.set(short, None) if short.any() else first
-            first, second, third = (
-                second.zip_with(~short, first) if short.any() else second,
-                third.zip_with(~short, second) if short.any() else third,
-                label,
-            )
-        check_ids(block, first, second)
-        enroll.append(ids.codes(first))
-        test.append(ids.codes(second))
-        labels.append(label_codes(third, block))
+            sides = _label_last(sides)
+        check_ids(block, *sides[:2])
+        enroll.append(ids.codes(sides[0]))
+        test.append(ids.codes(sides[1]))
+        labels.append(label_codes(sides[2], block))
+    if not enroll:
+        raise TableError(f"'{source}': no trials after the header")
     key = TrialKey(
         source, ids, np.concatenate(enroll), np.concatenate(test), np.concatenate(labels)
     )
@@ -156,6 +162,15 @@ def read_key(
     n_unlabelled = int(np.count_nonzero(key.labels == UNLABELLED))
     allow.check("unlabelled", n_unlabelled, source, "trials have no label")
     return key
+
+
+def _label_last(columns: list[Any]) -> list[Any]:
+    """`label enroll test` as `enroll test label`; a line of two words has no label."""
+    label, enroll, test = columns
+    short = test.is_null()
+    if not short.any():
+        return [enroll, test, label]
+    return [label.zip_with(short, enroll), enroll.zip_with(short, test), label.set(short, None)]
 
 
 def check_ids(block: Block, *columns: object) -> None:

@@ -1,0 +1,273 @@
+"""eval-scores: metrics, pictures and a report from score files and trial keys."""
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dcaplda.bin.options import CommonOptions, Log, Tool, option, restore_sigterm, run
+from dcaplda.runtime.errors import UsageError
+
+if TYPE_CHECKING:
+    from dcaplda.eval.evaluation import Work
+    from dcaplda.eval.measure import Settings
+    from dcaplda.eval.results import Result
+    from dcaplda.eval.sets import SetSpec, SystemSpec
+
+USAGE = """Evaluate scores: EER, Cllr, DCF with their minima, intervals, conditions, pictures.
+
+Trials are 'enroll test label' or VoxCeleb's 'label enroll test'; labels are target|nontarget,
+tgt|imp, 1|0 or true|false. Scores are 'enroll test score', taken as log-likelihood ratios
+(natural log). Both are joined by their ids. Several score files are systems side by side.
+With one argument the file holds Kaldi's 'score label' lines, '-' being stdin.
+
+Usage: eval-scores [options] <trials> <scores> [<scores> ...]
+   or: eval-scores [options] --table=sets.toml
+   or: ... | eval-scores [options] -
+e.g.: eval-scores data/test/trials exp/scores
+ or: eval-scores --names=plda,dca --utt2spk=data/test/utt2spk --utt2dur=data/test/utt2dur \\
+--report=report.html data/test/trials exp/plda.scores exp/dca.scores
+ or: printf '2.1 target\\n-3.0 nontarget\\n0.5 target\\n-0.2 nontarget\\n' | eval-scores -
+See also: score-trials, docs/metrics.md
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(CommonOptions):
+    """Options of eval-scores."""
+
+    table: str = option("", "TOML file of [[set]] and [[system]], in place of the arguments")
+    names: str = option("", "names of the systems, between commas (default: the file names)")
+    set_name: str = option("", "name of the set (default: the trials' file name)")
+    prior: list[str] = option([], "priors of a target trial, between commas (default: 0.5,0.01)")
+    cost_miss: float = option(1.0, "cost of a miss in the DCF")
+    cost_fa: float = option(1.0, "cost of a false acceptance in the DCF")
+    normalize_dcf: bool = option(True, "divide the DCF by that of the better blind answer")
+    eer: str = option("rocch", "rocch (ROC convex hull) or kaldi (as compute-eer)")
+    utt2spk: str = option("", "speakers: gives intervals by bootstrap over speakers")
+    utt2dur: str = option("", "seconds of speech: gives results per pair of duration bins")
+    utt2dom: str = option("", "domains: gives results per pair of domains")
+    spk2utt: str = option("", "utterances of the enrolment models, for the three tables above")
+    frame_shift: float = option(0.0, "if above 0, utt2dur counts frames of so many seconds")
+    duration_bins: str = option("4,8,16,32", "seconds between the duration bins")
+    bootstrap: int = option(1000, "bootstrap replicates; 0: no intervals")
+    confidence: float = option(0.95, "confidence of the intervals")
+    seed: int = option(0, "seed of the bootstrap")
+    trials_form: str = option("auto", "auto, enroll-test-label or label-enroll-test (VoxCeleb)")
+    header: bool = option(False, "the files are tables with a header line (NIST's tsv, csv)")
+    enroll_column: str = option("", "column of the enrolment id, if not a usual name")
+    test_column: str = option("", "column of the test id, if not a usual name")
+    label_column: str = option("", "column of the label, if not a usual name")
+    score_column: str = option("", "column of the score, if not a usual name")
+    allow_missing: bool = option(False, "trials without a score are left out")
+    allow_extra: bool = option(False, "scores without a trial are ignored")
+    allow_duplicate: bool = option(False, "of a repeated trial or score the first counts")
+    allow_unlabelled: bool = option(False, "trials without a label are left out")
+    json: str = option("", "write JSON to a file; alone or '-': to stdout, no table", bare="-")
+    csv: str = option("", "write CSV to a file; alone or '-': to stdout, no table", bare="-")
+    report: str = option("", "write an HTML page with tables and pictures")
+    plots: str = option("", "write the pictures as files into this directory")
+    plot_format: str = option("pdf", "pdf, png or svg, for --plots")
+    model: str = option("", "bundle directory of the first system, for the report's model card")
+    title: str = option("Speaker verification scores", "title of the report")
+
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        if self.bootstrap < 0:
+            raise ValueError(f"--bootstrap={self.bootstrap}: expected 0 or more")
+        if not 0.0 < self.confidence < 1.0:
+            raise ValueError(f"--confidence={self.confidence:g}: expected between 0 and 1")
+        if self.plot_format not in ("pdf", "png", "svg"):
+            raise ValueError(f"--plot-format={self.plot_format}: expected pdf, png or svg")
+
+
+def _numbers(text: str, name: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(word) for word in text.split(",") if word.strip())
+    except ValueError:
+        raise UsageError(f"--{name}={text}: expected numbers between commas") from None
+
+
+def _settings(options: Options) -> "Settings":
+    from dcaplda.eval.measure import Settings
+    from dcaplda.eval.metrics import PAPER_PRIORS
+
+    priors = _numbers(",".join(options.prior), "prior") or PAPER_PRIORS
+    return Settings(priors, options.cost_miss, options.cost_fa, options.normalize_dcf, options.eer)
+
+
+def _bar(steps: Iterable[int], label: str) -> Iterable[int]:
+    """A progress bar, on a terminal only."""
+    if not sys.stderr.isatty():
+        return steps
+    from tqdm import tqdm
+
+    return tqdm(steps, desc=f"bootstrap {label}", leave=False)
+
+
+def _work(options: Options) -> "Work":
+    from dcaplda.eval.conditions import check_edges
+    from dcaplda.eval.evaluation import Work
+    from dcaplda.eval.trial_keys import ALLOWED, Allowance, Columns
+
+    allowed = [name for name in ALLOWED if getattr(options, f"allow_{name}")]
+    given = {
+        name: (getattr(options, f"{name}_column").lower(),)
+        for name in ("enroll", "test", "label", "score")
+        if getattr(options, f"{name}_column")
+    }
+    return Work(
+        settings=_settings(options),
+        allow=Allowance.of(*allowed),
+        form=options.trials_form,
+        columns=Columns(**given) if options.header or given else None,
+        n_replicates=options.bootstrap,
+        confidence=options.confidence,
+        seed=options.seed,
+        edges=check_edges(_numbers(options.duration_bins, "duration-bins")),
+        with_curves=bool(options.report or options.plots),
+        bar=_bar,
+    )
+
+
+def _plan(options: Options, arguments: list[str]) -> "tuple[list[SetSpec], list[SystemSpec]]":
+    """The sets and systems that the command line asks for; none for `score label` lines."""
+    from pathlib import Path
+
+    from dcaplda.eval.conditions import SideFiles
+    from dcaplda.eval.sets import SetSpec, named_systems, read_table
+
+    files = SideFiles(
+        options.utt2spk, options.utt2dur, options.utt2dom, options.spk2utt, options.frame_shift
+    )
+    if options.table:
+        if arguments:
+            raise UsageError("--table takes the place of <trials> and <scores>; give one of both")
+        return read_table(options.table, files)
+    if not arguments:
+        raise UsageError("nothing to evaluate: give <trials> <scores>, '-' or --table; see --help")
+    if len(arguments) == 1:
+        for name in ("utt2spk", "utt2dur", "utt2dom"):
+            if getattr(options, name):
+                raise UsageError(f"--{name} needs ids: give <trials> <scores>, not score lines")
+        return [], []
+    trials, *scores = arguments
+    name = options.set_name or ("stdin" if trials == "-" else Path(trials).name)
+    names = [word for word in options.names.split(",") if word]
+    return [SetSpec(name, trials, "", files)], named_systems(scores, names)
+
+
+def _destination(value: str) -> str:
+    """Where `--json` or `--csv` goes: '' nowhere, '-' stdout, else a file."""
+    if value.lower() in ("true", "t", "1", "-"):
+        return "-"
+    return "" if value.lower() in ("false", "f", "0") else value
+
+
+def _check_outputs(options: Options) -> None:
+    """Refuse what cannot be written before any work is done."""
+    from dcaplda.runtime.specifiers import check_output
+
+    to_stdout = [name for name in ("json", "csv") if _destination(getattr(options, name)) == "-"]
+    if len(to_stdout) > 1:
+        raise UsageError("--json and --csv cannot both go to stdout; name a file for one")
+    for name in ("json", "csv", "report"):
+        value = getattr(options, name)
+        if value:
+            check_output(value if name == "report" else _destination(value))
+
+
+def _warn(results: "list[Result]", log: Log) -> None:
+    for result in results:
+        odd = {
+            "have no label": result.counts.unlabelled,
+            "are repeated": result.counts.duplicate,
+            "have no score": result.counts.missing,
+            "are not in the list": result.counts.extra,
+        }
+        for words, count in odd.items():
+            if count:
+                log.warning(f"{result.system} on {result.set}: {count} trials {words}; left out")
+
+
+def _print(results: "list[Result]", options: Options, settings: "Settings") -> None:
+    """Write the tables: text to stdout unless JSON or CSV goes there."""
+    from dcaplda.eval import tables
+    from dcaplda.runtime.specifiers import writing
+
+    quiet = False
+    writers = {"json": tables.json_text, "csv": tables.csv_text}
+    for name, write in writers.items():
+        place = _destination(getattr(options, name))
+        if place:
+            quiet |= place == "-"
+            with writing(place) as stream:
+                stream.write(write(results, settings).encode())
+    if quiet:
+        return
+    sys.stdout.write(tables.text_table(results, settings, options.confidence))
+    for result in results:
+        if result.parts:
+            sys.stdout.write(f"\n{result.system} on {result.set}, by condition\n")
+            sys.stdout.write(tables.condition_table(result, settings))
+
+
+def body(options: Options, arguments: list[str], log: Log) -> int:
+    """Evaluate every set, then write tables, pictures and the report."""
+    restore_sigterm()
+    _check_outputs(options)
+    sets, systems = _plan(options, arguments)
+    work = _work(options)
+
+    from dcaplda.eval.evaluation import evaluate_lines, evaluate_set
+    from dcaplda.eval.results import averages
+
+    if not sets:
+        results = [evaluate_lines(arguments[0], work)]
+    else:
+        results = [result for spec in sets for result in evaluate_set(spec, systems, work)]
+    _warn(results, log)
+    means = averages(results)
+    _print(results + means, options, work.settings)
+    if options.plots or options.report:
+        _draw(results, means, systems, options, work, log)
+    return 0
+
+
+def _draw(
+    results: "list[Result]",
+    means: "list[Result]",
+    systems: "list[SystemSpec]",
+    options: Options,
+    work: "Work",
+    log: Log,
+) -> None:
+    """Pictures as files, and the report."""
+    from dcaplda.eval.gallery import Gallery
+    from dcaplda.eval.model_card import read_card
+
+    bundles = {system.name: system.model for system in systems if system.model}
+    if options.model:
+        bundles[results[0].system] = options.model
+    cards = {name: read_card(place) for name, place in bundles.items()}
+    gallery = Gallery(results, means, cards, work)
+    if options.plots:
+        n_files = gallery.write_files(options.plots, options.plot_format)
+        log.info(f"wrote {n_files} pictures to {options.plots}")
+    if options.report:
+        from dcaplda.eval.report import write_report
+
+        write_report(options.report, gallery, options.title)
+        log.info(f"wrote the report {options.report}")
+
+
+TOOL = Tool("eval-scores", USAGE, Options, (0, 1000), body)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry point."""
+    return run(TOOL, argv)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
