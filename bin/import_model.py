@@ -7,8 +7,14 @@ from dcaplda.runtime.errors import UsageError
 
 USAGE = """Import a model of another program as an ONNX bundle.
 
+--from=dca-plda takes a checkpoint of the paper authors' program. --from=kaldi takes the files
+of a Kaldi backend and computes what ivector-subtract-global-mean, transform-vec,
+ivector-normalize-length and ivector-plda-scoring compute in a row.
+
 Usage: import-model --from=dca-plda [options] <checkpoint.pth> <bundle-dir>
+   or: import-model --from=kaldi --plda=<file> [options] <bundle-dir>
 e.g.: import-model --from=dca-plda --model-out=exp/imported trained.pth exp/bundle
+ or: import-model --from=kaldi --plda=plda --transform=transform.mat --mean=mean.vec exp/bundle
 See also: export-onnx, score-trials
 """
 
@@ -17,15 +23,31 @@ See also: export-onnx, score-trials
 class Options(CommonOptions):
     """Options of import-model."""
 
-    from_: str = option("", "where the model comes from: dca-plda (the paper authors' program)")
-    model_out: str = option("", "directory for a torch model that training can start from")
+    from_: str = option("", "where the model comes from: dca-plda or kaldi")
+    model_out: str = option("", "dca-plda: directory for a torch model that training starts from")
+    plda: str = option("", "kaldi: the PLDA model")
+    transform: str = option("", "kaldi: the LDA (transform.mat); left out, there is none")
+    mean: str = option("", "kaldi: the global mean (mean.vec); left out, none is subtracted")
+    normalize_input: bool = option(True, "kaldi: ivector-normalize-length before the PLDA")
+    normalize_length: bool = option(True, "kaldi: as that option of ivector-plda-scoring")
+    simple_length_normalization: bool = option(
+        False, "kaldi: as that option of ivector-plda-scoring"
+    )
+    smoothing: float = option(0.0, "kaldi: as that option of ivector-copy-plda")
+
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        if not 0.0 <= self.smoothing < float("inf"):
+            raise ValueError(f"--smoothing={self.smoothing:g}: expected a number of at least 0")
 
 
 def body(options: Options, arguments: list[str], log: Log) -> int:
     """Choose the importer."""
     if options.from_ == "dca-plda":
         return _from_dca_plda(options, arguments, log)
-    raise UsageError(f"--from={options.from_}: expected dca-plda")
+    if options.from_ == "kaldi":
+        return _from_kaldi(options, arguments, log)
+    raise UsageError(f"--from={options.from_}: expected dca-plda or kaldi")
 
 
 def _from_dca_plda(options: Options, arguments: list[str], log: Log) -> int:
@@ -42,6 +64,31 @@ def _from_dca_plda(options: Options, arguments: list[str], log: Log) -> int:
 
         save_model(model, options.model_out)
     log.info(f"imported {model.config.variant} to {target}; graphs equal torch within {worst:.1e}")
+    return 0
+
+
+def _from_kaldi(options: Options, arguments: list[str], log: Log) -> int:
+    from dcaplda.export.kaldi import read_backend
+    from dcaplda.export.kaldi_bundle import export_backend
+
+    if len(arguments) != 1 or not options.plda:
+        raise UsageError("--from=kaldi takes --plda=<file> and one argument, <bundle-dir>")
+    if options.model_out:
+        raise UsageError("--model-out goes with --from=dca-plda only")
+    normalization = "simple" if options.simple_length_normalization else "plda"
+    backend = read_backend(
+        options.plda,
+        options.transform,
+        options.mean,
+        smoothing=options.smoothing,
+        normalize_input=options.normalize_input,
+        normalization=normalization if options.normalize_length else "none",
+    )
+    worst = export_backend(backend, arguments[0])
+    log.info(
+        f"imported a PLDA of {backend.dim} dimensions to {arguments[0]}; graphs equal float64 "
+        f"arithmetic within {worst:.1e}"
+    )
     return 0
 
 

@@ -9,6 +9,7 @@ GRAPHS = (BACKEND, VOICEPRINT, COMPARE, PAIRS)
 
 # Inputs and outputs; runtime/bundle.py reads the same words from model.json.
 EMBEDDINGS, DURATIONS, GROUPS, VOICEPRINTS = "embeddings", "durations", "groups", "voiceprints"
+NUM_UTTS = "num_utts"
 ENROLL, TEST, LLRS = "enroll", "test", "llrs"
 ENROLL_PREFIX, TEST_PREFIX = "enroll_", "test_"
 

@@ -28,5 +28,22 @@ def reference(golden: Path) -> None:
                 shutil.copy(source / f"seen0/{tag}.multi.{level}.{ending}", target / "seen0")
 
 
+def kaldi(golden: Path) -> None:
+    """A Kaldi backend, its vectors, and every fifth trial with its scores."""
+    source, target = golden / "kaldi-golden", HERE / "kaldi"
+    target.mkdir(exist_ok=True)
+    models = ("plda", "plda.txt", "plda.adapted", "transform.mat", "mean.vec")
+    tables = ("test_xvector", "enroll_mean_xvector")
+    vectors = [f"{name}.{ending}" for name in tables for ending in ("ark", "scp")]
+    for name in (*models, *vectors, "num_utts.ark", "num_utts.bin.ark", "enroll_spk2utt"):
+        shutil.copy(source / name, target)
+    for path in source.glob("scores.*"):
+        if path.name != "scores.cosine":
+            every(path, target / path.name, 5)
+    for name in ("trials", "trials_multi"):
+        every(source / name, target / name, 5)
+
+
 if __name__ == "__main__":
     reference(Path(sys.argv[1]))
+    kaldi(Path(sys.argv[1]))
