@@ -1,0 +1,285 @@
+"""The recipe of a training run: frozen dataclasses, one per section of its TOML file.
+
+Defaults are the paper's and live only here. The command line beats the file, the file beats
+the default; the resolved recipe is saved beside the model.
+"""
+
+from dataclasses import dataclass, field
+
+from dcaplda.runtime.errors import UsageError
+from dcaplda.train.config import ACTIVATIONS, VARIANTS
+
+
+def _require(holds: bool, key: str, value: object, expected: str) -> None:
+    if not holds:
+        raise UsageError(f"{key} = {value!r}: expected {expected}")
+
+
+def _require_one_of(key: str, value: str, known: tuple[str, ...]) -> None:
+    _require(value in known, key, value, f"one of {', '.join(known)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSection:
+    """[model]: the architecture; the embeddings give their own size."""
+
+    variant: str = "d-plda-dsd"
+    """One of the eight systems of the paper: plda or d-plda, with -dd, -sd, -dsd or nothing."""
+    lda_dim: int = 300
+    """Rows of the LDA projection."""
+    side_hidden_dim: int = 200
+    """Rows of the first side-information layer."""
+    side_info_dim: int = 6
+    """Values of the side-information vector z."""
+    side_activation: str = "identity"
+    """f of eq. 19: identity, softmax or log-softmax."""
+    duration_feature: str = "wlog"
+    """log, bin or wlog."""
+    duration_parameters: dict[str, float | list[float]] = field(default_factory=dict)
+    """Parameters of the duration feature, such as center and slope of wlog."""
+
+    def __post_init__(self) -> None:
+        """Check names and sizes."""
+        _require_one_of("model.variant", self.variant, tuple(VARIANTS))
+        _require_one_of("model.side_activation", self.side_activation, ACTIVATIONS)
+        for key in ("lda_dim", "side_hidden_dim", "side_info_dim"):
+            value = getattr(self, key)
+            _require(value >= 1, f"model.{key}", value, "at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSection:
+    """[data]: how the data directory is understood."""
+
+    frame_shift: float = 0.01
+    """Seconds per frame, where durations come from utt2num_frames."""
+    scp_root: str = ""
+    """Where relative file names in the xvector scp start; empty: the working directory."""
+    allow_shared_sessions: bool = False
+    """Accept a session with two speakers (both sides of a call); they never meet in a trial."""
+
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        _require(self.frame_shift > 0, "data.frame_shift", self.frame_shift, "seconds above 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class InitSection:
+    """[init]: start values from LDA, PLDA and global calibration."""
+
+    balance: str = "domain"
+    """domain: a speaker weighs 1 / speakers of its domain; flat: all weigh the same."""
+    subset: str = "all"
+    """all utterances, or one-per-recording, for LDA and PLDA."""
+    em_iterations: int = 100
+    """EM iterations of PLDA; 0 keeps the sample covariances (eq. 5-7)."""
+    em_min_divergence: bool = False
+    """Re-estimate the speaker prior too: the same optimum in fewer iterations."""
+    lda_shrinkage: float = 0.0
+    """Share of the mean within-speaker variance added before LDA."""
+    shrinkage: float = 0.0
+    """Share of the mean within-speaker variance added to the PLDA model."""
+    shrinkage_between: float = 0.0
+    """Share of the mean between-speaker variance added to the PLDA model."""
+    calibration_speakers: int = 1000
+    """Speakers whose trials the global calibration is fitted on."""
+    calibration_folds: int = 0
+    """0: calibrate on scores of the PLDA itself; K: on scores of K PLDAs that have not seen
+    the speakers of the trial."""
+    side_init: str = "last"
+    """Rows of LDA that start the side-information branch: last (the paper), first, random."""
+    side_std: float = 0.5
+    """Standard deviation of the random part."""
+
+    def __post_init__(self) -> None:
+        """Check names and ranges."""
+        _require_one_of("init.balance", self.balance, ("domain", "flat"))
+        _require_one_of("init.subset", self.subset, ("all", "one-per-recording"))
+        _require_one_of("init.side_init", self.side_init, ("last", "first", "random"))
+        folds = self.calibration_folds
+        _require(folds == 0 or folds >= 2, "init.calibration_folds", folds, "0, or at least 2")
+        _require(
+            self.calibration_speakers >= 2,
+            "init.calibration_speakers",
+            self.calibration_speakers,
+            "at least 2",
+        )
+        for key in (
+            "em_iterations",
+            "lda_shrinkage",
+            "shrinkage",
+            "shrinkage_between",
+            "side_std",
+        ):
+            _require(getattr(self, key) >= 0, f"init.{key}", getattr(self, key), "at least 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchSection:
+    """[batch]: which samples meet in a step."""
+
+    size: int = 2048
+    """Samples of a batch, two sessions of each speaker."""
+    balance: str = "domain"
+    """domain: as many speakers of each domain; flat: speakers as they come."""
+    repeat_speakers: bool = False
+    """Let a speaker come twice in a batch where a domain has too few."""
+    domain_weights: dict[str, float] = field(default_factory=dict)
+    """Weight in the loss of a domain's trials; 1 where not named."""
+
+    def __post_init__(self) -> None:
+        """Check names and ranges."""
+        _require_one_of("batch.balance", self.balance, ("domain", "flat"))
+        even = self.size >= 4 and self.size % 2 == 0
+        _require(even, "batch.size", self.size, "an even number of at least 4")
+        for name, weight in self.domain_weights.items():
+            _require(weight >= 0, f"batch.domain_weights.{name}", weight, "at least 0")
+
+
+def _side_stage_l2() -> dict[str, float]:
+    return {f"*_side.{part}": 5e-4 for part in ("cross", "auto", "linear")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectiveSection:
+    """[objective]: loss_weight * batch size * loss + sum of l2 * |parameter|^2, and Adam."""
+
+    prior: float = 0.01
+    """Prior of a target in the cross-entropy (eq. 14), which is normalized by its entropy."""
+    loss_weight: float = 0.056
+    """The entropy of the prior 0.01: undoes the normalization at the default prior."""
+    l2: float = 1e-4
+    """Weight of |parameter|^2 where no pattern matches."""
+    l2_patterns: dict[str, float] = field(default_factory=_side_stage_l2)
+    """Weights for parameters by name; * stands for anything, the last match counts."""
+    clip_norm: float = 4.0
+    """Longest gradient; 0 does not clip."""
+    betas: list[float] = field(default_factory=lambda: [0.5, 0.99])
+    """Adam's two decay rates."""
+
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        _require(0 < self.prior < 1, "objective.prior", self.prior, "a number between 0 and 1")
+        _require(self.loss_weight > 0, "objective.loss_weight", self.loss_weight, "above 0")
+        _require(self.clip_norm >= 0, "objective.clip_norm", self.clip_norm, "at least 0")
+        good = len(self.betas) == 2 and all(0 <= beta < 1 for beta in self.betas)
+        _require(good, "objective.betas", self.betas, "two numbers from 0 to below 1")
+        for key, value in {"l2": self.l2, **self.l2_patterns}.items():
+            _require(value >= 0, f"objective {key}", value, "at least 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageSection:
+    """[stage1], [stage2], [stage3]: steps, learning rate, and how often to evaluate."""
+
+    steps: int
+    """Batches of the stage; 0 skips it."""
+    rate: float
+    """Learning rate."""
+    evaluate_every: int
+    """Steps from one evaluation on the development sets to the next."""
+
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        _require(self.steps >= 0, "steps", self.steps, "at least 0")
+        _require(self.rate > 0, "rate", self.rate, "a number above 0")
+        _require(self.evaluate_every >= 1, "evaluate_every", self.evaluate_every, "at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AveragingSection:
+    """[averaging]: one model out of those met in stages 2 and 3."""
+
+    average: str = "none"
+    """none, ema (a running average), or top-k (of the best models met)."""
+    ema_decay: float = 0.98
+    """Share of the running average that a step keeps."""
+    top_k: int = 10
+    """Models that top-k keeps."""
+
+    def __post_init__(self) -> None:
+        """Check names and ranges."""
+        _require_one_of("averaging.average", self.average, ("none", "ema", "top-k"))
+        good = 0 <= self.ema_decay < 1
+        _require(good, "averaging.ema_decay", self.ema_decay, "from 0 to below 1")
+        _require(self.top_k >= 1, "averaging.top_k", self.top_k, "at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSection:
+    """[run]: bookkeeping that leaves the model alone, and the seed."""
+
+    seed: int = 0
+    """Decides the random start of A_z and the order of the batches."""
+    minimum_every: int = 10
+    """Steps between evaluations that also fit the minimum loss of the curves."""
+    checkpoint_every: int = 200
+    """Steps from one checkpoint to the next."""
+
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        _require(self.seed >= 0, "run.seed", self.seed, "at least 0")
+        for key in ("minimum_every", "checkpoint_every"):
+            _require(getattr(self, key) >= 1, f"run.{key}", getattr(self, key), "at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DevSection:
+    """[[dev]]: a development set; paths are relative to the recipe's file."""
+
+    name: str
+    """Name in logs and tables."""
+    xvectors: str
+    """Rspecifier of the embeddings, or an npz or hdf5 file."""
+    trials: str
+    """Trials `enroll test target|nontarget`, or `1|0 enroll test`."""
+    durations: str = ""
+    """Seconds of each utterance; needed by variants with a duration stage."""
+    spk2utt: str = ""
+    """Utterances of each enrolment model; empty: a model is an utterance."""
+    scp_root: str = ""
+    """Where relative file names in the scp start; empty: the working directory."""
+    split: str = ""
+    """`domain` makes one set of each domain of the test utterance."""
+    utt2dom: str = ""
+    """Domain of each test utterance, for split."""
+    group: str = "dev"
+    """Sets of one group share a curve."""
+    weight: float = 1.0
+    """Weight in the average that selects the model; each part of a split set has it."""
+
+    def __post_init__(self) -> None:
+        """Check names and ranges."""
+        _require(bool(self.name), "dev.name", self.name, "a name")
+        _require_one_of("dev.split", self.split, ("", "domain"))
+        missing = self.split == "domain" and not self.utt2dom
+        _require(not missing, "dev.utt2dom", self.utt2dom, "a file, since split = 'domain'")
+        _require(self.weight >= 0, "dev.weight", self.weight, "at least 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """A whole recipe."""
+
+    model: ModelSection = ModelSection()
+    data: DataSection = DataSection()
+    init: InitSection = InitSection()
+    batch: BatchSection = BatchSection()
+    objective: ObjectiveSection = ObjectiveSection()
+    stage1: StageSection = StageSection(steps=12_000, rate=5e-4, evaluate_every=50)
+    stage2: StageSection = StageSection(steps=3_000, rate=1e-3, evaluate_every=1)
+    stage3: StageSection = StageSection(steps=100, rate=1e-5, evaluate_every=1)
+    averaging: AveragingSection = AveragingSection()
+    run: RunSection = RunSection()
+    dev: tuple[DevSection, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Development sets are told apart by their names."""
+        names = [section.name for section in self.dev]
+        for name in names:
+            _require(names.count(name) == 1, "dev.name", name, "a name that no other set has")
+
+    @property
+    def stages(self) -> tuple[StageSection, StageSection, StageSection]:
+        """The three stages in order."""
+        return self.stage1, self.stage2, self.stage3
