@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dcaplda.runtime import checks, planner
+from dcaplda.runtime import checks, planner, verification
 from dcaplda.runtime.bundle import ModelInfo, read_graph, read_info
+from dcaplda.runtime.decision import bayes_threshold
 from dcaplda.runtime.errors import InputError
+from dcaplda.runtime.familiarity import read_familiarity
 from dcaplda.runtime.sessions import Sessions, available_threads
 from dcaplda.runtime.tiles import run_jobs, tile_slices
+from dcaplda.runtime.verification import Speaker, Verification
 
 Float32 = NDArray[np.float32]
 
@@ -30,7 +33,14 @@ class Backend:
     def __init__(self, directory: str | Path, info: ModelInfo, threads: int) -> None:
         self.info = info
         self.threads = threads
+        self.familiarity = read_familiarity(info.manifest, f"{directory}/model.json")
+        """What training saw, for the warnings of enrolments and verifications."""
+        self._directory = directory
         self._sessions = Sessions(directory, info)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A pickled backend is loaded again, from the same place, where it arrives."""
+        return _reload, (str(Path(self._directory).resolve()), self.threads)
 
     @classmethod
     def load(cls, directory: str | Path, *, threads: int | None = None) -> "Backend":
@@ -138,6 +148,58 @@ class Backend:
             self.voiceprints(test_embeddings, test_seconds),
         )
 
+    def enroll(
+        self,
+        embeddings: ArrayLike,
+        seconds: ArrayLike | None = None,
+        *,
+        multi_enroll: str = "scores",
+    ) -> Speaker:
+        """A speaker from one embedding (D,) or several (n, D) and their seconds of speech.
+
+        Of several utterances, `scores` keeps a voiceprint of each and averages the LLRs (the
+        paper's way); `voiceprints` averages what goes into the voiceprint and keeps one.
+
+        >>> ann = backend.enroll(calls, seconds)
+        >>> ann.warnings
+        ()
+        """
+        return verification.enroll(self, embeddings, seconds, multi_enroll)
+
+    def verify(
+        self,
+        speaker: Speaker | ArrayLike,
+        embedding: ArrayLike,
+        seconds: float | ArrayLike | None = None,
+        *,
+        prior: float,
+        cost_miss: float = 1.0,
+        cost_fa: float = 1.0,
+    ) -> Verification:
+        """Does this utterance come from that speaker (or from the owner of voiceprints (n, K))?
+
+        `prior` is the probability, before listening, that it does; the costs are those of
+        rejecting the speaker and of accepting somebody else.
+
+        >>> answer = backend.verify(ann, call, 21.0, prior=0.01, cost_miss=10)
+        >>> answer.accept == (answer.llr >= answer.threshold)
+        True
+        >>> round(answer.threshold, 2)
+        2.29
+        """
+        return verification.verify(self, speaker, embedding, seconds, prior, cost_miss, cost_fa)
+
+    @staticmethod
+    def threshold(prior: float, cost_miss: float = 1.0, cost_fa: float = 1.0) -> float:
+        """The LLR from which on accepting costs less than rejecting (eq. 3).
+
+        >>> Backend.threshold(prior=0.5)
+        0.0
+        >>> round(Backend.threshold(prior=0.01), 3)
+        4.595
+        """
+        return bayes_threshold(prior, cost_miss, cost_fa)
+
     def score_trials(
         self,
         enroll: ArrayLike,
@@ -216,6 +278,10 @@ class Backend:
         if groups is not None:
             chosen["groups"] = groups
         return self._sessions.run("voiceprint", chosen)
+
+
+def _reload(directory: str, threads: int) -> Backend:
+    return Backend.load(directory, threads=threads)
 
 
 def _whole_groups(numbers: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:

@@ -17,6 +17,10 @@ class BundleError(DcapldaError):
     """A model directory that is incomplete, altered, or of a newer format."""
 
 
+class GalleryError(DcapldaError):
+    """A gallery that cannot be used, or a speaker that is not or already in it."""
+
+
 class ModelError(DcapldaError):
     """A torch model, checkpoint or configuration that cannot be used."""
 

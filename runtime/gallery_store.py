@@ -1,0 +1,264 @@
+"""Voiceprints of enrolled speakers in an SQLite file: what survives a crash.
+
+One row per speaker, numbered in the order in which they came and never renumbered; what was
+removed is noted, so that a process can ask for everything that changed since it last looked.
+SQLite's write-ahead log lets readers go on while one process writes, and every acknowledged
+change is on the disk (synchronous=FULL).
+"""
+
+import contextlib
+import json
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dcaplda.runtime.errors import GalleryError
+
+APPLICATION_ID = 0x64636147  # "dcaG", so that `file` and we recognise a gallery
+VERSION = 1
+PAGE_BYTES = 16384
+"""A large page holds a dozen voiceprints, which makes opening a gallery faster."""
+BUSY_SECONDS = 60.0
+STORAGES = ("float32", "float16")
+
+SCHEMA = (
+    "CREATE TABLE settings(name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    # AUTOINCREMENT: a number is never used again, not even the last one.
+    "CREATE TABLE speakers(number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, "
+    "warnings TEXT, voiceprints BLOB NOT NULL)",
+    "CREATE TABLE removals(step INTEGER PRIMARY KEY AUTOINCREMENT, number INTEGER NOT NULL)",
+)
+
+Row = tuple[int, str, bytes]
+"""Number, id and the bytes of the voiceprints of a speaker."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a process has read: the last speaker and the last removal it knows of."""
+
+    number: int = 0
+    step: int = 0
+
+
+class GalleryStore:
+    """The file of a gallery; safe to use from many threads and around a fork."""
+
+    def __init__(self, path: str | Path, fingerprint: str, storage: str, create: bool) -> None:
+        self.path = str(path)
+        self.lock = threading.RLock()
+        """Held while the file is used; whoever keeps a copy in memory guards it with this."""
+        self._connection: sqlite3.Connection | None = None
+        self._connections = 0
+        self._closed = False
+        if not create and not os.path.isfile(self.path):
+            raise GalleryError(f"{self.path}: no such gallery; add speakers to it first")
+        _stores.add(self)
+        with self._speaking():
+            self.storage = self._open_or_create(fingerprint, storage)
+
+    @contextlib.contextmanager
+    def _speaking(self) -> Iterator[sqlite3.Connection]:
+        """The connection of this process, for one thread at a time, with errors in words."""
+        with self.lock:
+            if self._closed:
+                raise GalleryError(f"{self.path}: the gallery was closed; open it again")
+            try:
+                if self._connection is None:
+                    self._connection = self._connect()
+                yield self._connection
+            except sqlite3.OperationalError as error:
+                if "locked" in str(error) or "busy" in str(error):
+                    raise GalleryError(
+                        f"{self.path}: another process has been writing for more than "
+                        f"{BUSY_SECONDS:g} s; try again later"
+                    ) from None
+                raise GalleryError(f"{self.path}: {error}") from None
+            except sqlite3.DatabaseError as error:
+                raise GalleryError(
+                    f"{self.path}: damaged or not a gallery ({error}); restore a copy"
+                ) from None
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        connection.execute("PRAGMA synchronous = FULL")
+        self._connections += 1
+        return connection
+
+    def _open_or_create(self, fingerprint: str, storage: str) -> str:
+        """Check what the file says of itself, or write that into an empty one."""
+        with self._speaking() as connection:
+            (identity,) = connection.execute("PRAGMA application_id").fetchone()
+            if identity != APPLICATION_ID:
+                self._create(connection, fingerprint, storage)
+            settings = dict(connection.execute("SELECT name, value FROM settings"))
+        version = int(settings["version"])
+        if version > VERSION:
+            raise GalleryError(
+                f"{self.path}: format version {version} is newer than this dcaplda reads "
+                f"({VERSION}); upgrade dcaplda"
+            )
+        if settings["fingerprint"] != fingerprint:
+            raise GalleryError(
+                f"{self.path}: was made with another model ({settings['fingerprint'][:12]}, this "
+                f"one is {fingerprint[:12]}); open it with its own model or enrol again"
+            )
+        return settings["storage"]
+
+    def _create(self, connection: sqlite3.Connection, fingerprint: str, storage: str) -> None:
+        if storage not in STORAGES:
+            raise GalleryError(f"storage = '{storage}': expected {' or '.join(STORAGES)}")
+        # Before anything is written into a file that may be somebody else's.
+        if connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+            # Another process may have just made the gallery.
+            if connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID:
+                return
+            raise GalleryError(f"{self.path}: an SQLite file, but not a gallery; name another")
+        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        with self._writing(connection):
+            if connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID:
+                return
+            for statement in SCHEMA:
+                connection.execute(statement)
+            settings = {"version": VERSION, "fingerprint": fingerprint, "storage": storage}
+            connection.executemany("INSERT INTO settings VALUES (?, ?)", settings.items())
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+    @contextlib.contextmanager
+    def _writing(self, connection: sqlite3.Connection) -> Iterator[None]:
+        """A transaction that is on the disk when the block is left, or has no effect."""
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    def add(self, speakers: Iterable[tuple[str, bytes, tuple[str, ...]]]) -> None:
+        """Store speakers (id, bytes, warnings), all of them or none."""
+        with self._speaking() as connection, self._writing(connection):
+            for name, data, warnings in speakers:
+                self._insert(connection, name, data, warnings)
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Forget speakers, all of them or none."""
+        with self._speaking() as connection, self._writing(connection):
+            for name in names:
+                self._delete(connection, name)
+
+    def replace(self, name: str, data: bytes, warnings: tuple[str, ...]) -> None:
+        """Give a speaker new voiceprints; nobody ever sees both or neither."""
+        with self._speaking() as connection, self._writing(connection):
+            self._delete(connection, name)
+            self._insert(connection, name, data, warnings)
+
+    def _insert(
+        self, connection: sqlite3.Connection, name: str, data: bytes, warnings: tuple[str, ...]
+    ) -> None:
+        try:
+            connection.execute(
+                "INSERT INTO speakers(id, warnings, voiceprints) VALUES (?, ?, ?)",
+                (name, json.dumps(warnings) if warnings else None, data),
+            )
+        except sqlite3.IntegrityError:
+            raise GalleryError(
+                f"{self.path}: '{name}' is already there; replace or remove it"
+            ) from None
+
+    def _delete(self, connection: sqlite3.Connection, name: str) -> None:
+        cursor = connection.execute("SELECT number FROM speakers WHERE id = ?", (name,))
+        found = cursor.fetchone()
+        if found is None:
+            raise GalleryError(f"{self.path}: there is no speaker '{name}'")
+        connection.execute("DELETE FROM speakers WHERE number = ?", found)
+        connection.execute("INSERT INTO removals(number) VALUES (?)", found)
+
+    def get(self, name: str) -> tuple[bytes, tuple[str, ...]] | None:
+        """Bytes and warnings of a speaker; None if there is no such speaker."""
+        with self._speaking() as connection:
+            cursor = connection.execute(
+                "SELECT voiceprints, warnings FROM speakers WHERE id = ?", (name,)
+            )
+            found = cursor.fetchone()
+        return None if found is None else (found[0], tuple(json.loads(found[1] or "[]")))
+
+    def data_version(self) -> tuple[int, int]:
+        """Something that changes when another process has changed the file."""
+        with self._speaking() as connection:
+            # SQLite's number means something within one connection only.
+            (version,) = connection.execute("PRAGMA data_version").fetchone()
+            return self._connections, version
+
+    @contextlib.contextmanager
+    def changes(
+        self, since: Position, chunk: int
+    ) -> Iterator[tuple[Position, Iterator[list[Row]], list[int]]]:
+        """What happened after `since`, as of one moment: where we are now, speakers that are
+        there in the order of their numbers, `chunk` at a time, and numbers that were removed.
+        """
+        with self._speaking() as connection:
+            connection.execute("BEGIN")
+            try:
+                removed = connection.execute(
+                    "SELECT number FROM removals WHERE step > ? AND number <= ?",
+                    (since.step, since.number),
+                ).fetchall()
+                (step,) = connection.execute("SELECT max(step) FROM removals").fetchone()
+                (number,) = connection.execute("SELECT max(number) FROM speakers").fetchone()
+                rows = connection.execute(
+                    "SELECT number, id, voiceprints FROM speakers WHERE number > ? "
+                    "ORDER BY number",
+                    (since.number,),
+                )
+                now = Position(max(since.number, number or 0), step or 0)
+                chunks = iter(lambda: rows.fetchmany(chunk), [])
+                yield now, chunks, [number for (number,) in removed]
+            finally:
+                connection.execute("ROLLBACK")  # nothing was written
+
+    def disconnect(self) -> None:
+        """Close the connection; the next use opens another."""
+        with self.lock:
+            if self._connection is not None:
+                self._connection.close()
+            self._connection = None
+
+    def close(self) -> None:
+        """Close the file for good."""
+        with self.lock:
+            self.disconnect()
+            self._closed = True
+
+
+# SQLite forbids carrying a connection into a forked child. Every store therefore lets go of
+# its connection before a fork, and both sides open a new one when they next need it. The lock
+# is held across, so that the child gets neither a lock of another thread nor half a change.
+_stores: "weakref.WeakSet[GalleryStore]" = weakref.WeakSet()
+_held: list[GalleryStore] = []
+
+
+def _before_fork() -> None:
+    for store in list(_stores):
+        store.lock.acquire()
+        _held.append(store)
+        store.disconnect()
+
+
+def _after_fork() -> None:
+    while _held:
+        _held.pop().lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
+    )

@@ -1,0 +1,128 @@
+"""Enrolment and verification: from embeddings to a speaker, from a speaker to a decision."""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dcaplda.runtime import checks
+from dcaplda.runtime.decision import bayes_threshold, posterior
+from dcaplda.runtime.errors import InputError
+
+if TYPE_CHECKING:
+    from dcaplda.runtime.backend import Backend
+
+Float32 = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Speaker:
+    """What is kept of an enrolled speaker; numpy reads it as its voiceprints.
+
+    >>> ann = backend.enroll(calls, seconds)
+    >>> np.asarray(ann).shape == (len(calls), backend.info.voiceprint_dim)
+    True
+    """
+
+    voiceprints: Float32
+    """(n, K): LLRs against several voiceprints are averaged."""
+    warnings: tuple[str, ...] = ()
+    """Where the enrolment lies outside what training saw."""
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy:
+            return np.array(self.voiceprints, dtype=dtype)
+        return np.asarray(self.voiceprints, dtype=dtype)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The answer to "is this the speaker?"."""
+
+    llr: float
+    """Natural logarithm of the likelihood ratio of same against different speakers."""
+    posterior: float
+    """Probability of the same speaker, given the prior."""
+    threshold: float
+    """The LLR from which on accepting costs less than rejecting (eq. 3)."""
+    accept: bool
+    """Whether the LLR reaches the threshold."""
+    warnings: tuple[str, ...] = ()
+    """Where either side lies outside what training saw: there the LLR deserves less trust."""
+
+
+def enroll(
+    backend: "Backend", embeddings: ArrayLike, seconds: ArrayLike | None, multi_enroll: str
+) -> Speaker:
+    """A speaker from one or several utterances; see Backend.enroll."""
+    if multi_enroll not in ("scores", "voiceprints"):
+        raise InputError(f"multi_enroll = '{multi_enroll}': expected scores or voiceprints")
+    matrix = checks.embeddings(embeddings, "embeddings", backend.info.embedding_dim)
+    count = len(matrix)
+    times = checks.seconds(seconds, "durations", count, backend.info.uses_durations)
+    averaging = multi_enroll == "voiceprints" and count > 1
+    groups = np.zeros(count, np.int64) if averaging else None
+    voiceprints = _voiceprints(backend, matrix, times, groups)
+    known_seconds = None if seconds is None else times
+    singles = voiceprints if groups is None else _voiceprints(backend, matrix, times)
+    warnings = backend.familiarity.warnings(matrix, known_seconds, singles, "enrolment")
+    return Speaker(voiceprints, warnings)
+
+
+def verify(
+    backend: "Backend",
+    speaker: Speaker | ArrayLike,
+    embedding: ArrayLike,
+    seconds: ArrayLike | None,
+    prior: float,
+    cost_miss: float,
+    cost_fa: float,
+) -> Verification:
+    """Compare a speaker with one utterance and decide; see Backend.verify."""
+    threshold = bayes_threshold(prior, cost_miss, cost_fa)
+    enrolled = checks.as_matrix(
+        speaker.voiceprints if isinstance(speaker, Speaker) else speaker,
+        "speaker",
+        backend.info.voiceprint_dim,
+    )
+    matrix = checks.embeddings(embedding, "embedding", backend.info.embedding_dim)
+    if len(matrix) != 1:
+        raise InputError(f"embedding: {len(matrix)} rows; verify takes one utterance at a time")
+    times = checks.seconds(seconds, "durations", 1, backend.info.uses_durations)
+    test = _voiceprints(backend, matrix, times)
+    if len(enrolled) == 1:
+        llr = float(backend.compare_pairs(enrolled, test)[0])
+    else:
+        llr = float(backend.compare(enrolled, test).mean(dtype=np.float64))
+    before = speaker.warnings if isinstance(speaker, Speaker) else ()
+    known_seconds = None if seconds is None else times
+    return Verification(
+        llr=llr,
+        posterior=float(posterior(llr, prior)),
+        threshold=threshold,
+        accept=llr >= threshold,
+        warnings=before + backend.familiarity.warnings(matrix, known_seconds, test, "test"),
+    )
+
+
+def _voiceprints(
+    backend: "Backend", matrix: Float32, seconds: Float32, groups: NDArray[np.int64] | None = None
+) -> Float32:
+    """Voiceprints of one speaker's few utterances, on the caller's own thread.
+
+    A model that counts the utterances behind an embedding gets ones.
+    """
+    inputs = {"embeddings": matrix, "durations": seconds}
+    for name in backend.info.voiceprint_inputs:
+        inputs[name] = np.ones(len(matrix), np.float32)
+    if groups is not None and not backend.info.averages_groups:
+        raise InputError("this model cannot average utterances; use multi_enroll='scores'")
+    voiceprints = backend._rows(inputs, slice(None), groups)
+    if not math.isfinite(voiceprints.sum()):
+        raise InputError(
+            "embeddings: no finite voiceprint; is it an embedding of the kind that the model was "
+            "trained on?"
+        )
+    return voiceprints

@@ -1,0 +1,161 @@
+"""Voiceprints of many speakers in memory, in blocks that searches can read without a lock.
+
+Speakers keep the order of their numbers. Blocks have a fixed size, so that growing copies
+nothing and wastes little memory. A search takes the tuple of blocks as it is at that moment;
+changes put new blocks in place of old ones and never touch a row that a search may read.
+"""
+
+import bisect
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dcaplda.runtime.errors import GalleryError
+
+BLOCK_ROWS = 2048
+"""Rows of a block: with its LLRs it stays in a core's share of the cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Consecutive speakers: speaker i has the rows offsets[i] to offsets[i + 1].
+
+    `rows` may be longer than what is used, and `ids` longer than the speakers: what lies
+    beyond belongs to later versions of the block.
+    """
+
+    rows: NDArray[np.floating]
+    numbers: NDArray[np.int64]
+    ids: list[str]
+    offsets: NDArray[np.int64]
+
+    @property
+    def used(self) -> int:
+        """Rows that hold voiceprints."""
+        return int(self.offsets[-1])
+
+    @property
+    def single(self) -> bool:
+        """Whether every speaker has one voiceprint."""
+        return self.used == len(self.numbers)
+
+
+def float32_rows(rows: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Finite rows as float32, many times faster than numpy converts float16.
+
+    Shifting puts a half's exponent and fraction in their places of a float; a factor of 2^112
+    mends the bias of the exponent, also for numbers too small to be normal.
+    """
+    if rows.dtype == np.float32:
+        return rows  # type: ignore[return-value]
+    wide = np.left_shift(rows.view(np.int16), 13, dtype=np.int32)
+    np.bitwise_and(wide, np.int32(0x8FFFE000 - (1 << 32)), out=wide)  # sign: one bit of four
+    result = wide.view(np.float32)
+    np.multiply(result, np.float32(2.0**112), out=result)
+    return result
+
+
+class VoiceprintBlocks:
+    """All speakers of a gallery. One thread may change it at a time; any may read `blocks`."""
+
+    def __init__(self, place: str, width: int, dtype: np.dtype) -> None:
+        self.place = place
+        self.width = width
+        self.dtype = dtype
+        self.blocks: tuple[Block, ...] = ()
+
+    def __len__(self) -> int:
+        """Speakers."""
+        return sum(len(block.numbers) for block in self.blocks)
+
+    def append(self, speakers: Sequence[tuple[int, str, bytes]]) -> None:
+        """Add speakers (number, id, bytes of their rows), all numbers above those before."""
+        blocks = list(self.blocks)
+        row_bytes = self.width * self.dtype.itemsize
+        sizes = [len(data) // row_bytes for _, _, data in speakers]
+        for (_, name, data), size in zip(speakers, sizes, strict=True):
+            if size < 1 or size * row_bytes != len(data):
+                raise GalleryError(
+                    f"{self.place}: '{name}' has {len(data)} bytes, no whole number of voiceprints of "
+                    f"{row_bytes}; the file is damaged: restore a copy"
+                )
+        begin = 0
+        while begin < len(speakers):
+            room = len(blocks[-1].rows) - blocks[-1].used if blocks else 0
+            totals = np.cumsum(sizes[begin : begin + BLOCK_ROWS])
+            count = int(np.searchsorted(totals, room, side="right"))
+            if count == 0:
+                blocks.append(self._empty(max(BLOCK_ROWS, sizes[begin])))
+                continue
+            part = speakers[begin : begin + count]
+            blocks[-1] = self._extended(blocks[-1], part, totals[:count])
+            begin += count
+        self.blocks = tuple(blocks)
+
+    def _empty(self, capacity: int) -> Block:
+        none = np.empty(0, np.int64)
+        rows = np.empty((capacity, self.width), self.dtype)
+        return Block(rows, none, [], np.zeros(1, np.int64))
+
+    def _extended(
+        self, block: Block, speakers: Sequence[tuple[int, str, bytes]], totals: NDArray[np.int64]
+    ) -> Block:
+        joined = b"".join([data for _, _, data in speakers])
+        values = np.frombuffer(joined, self.dtype).reshape(-1, self.width)
+        if not np.isfinite(values.sum(dtype=np.float64)):
+            raise GalleryError(
+                f"{self.place}: a voiceprint between '{speakers[0][1]}' and '{speakers[-1][1]}' is "
+                "not finite; the file is damaged: restore a copy"
+            )
+        used = block.used
+        block.rows[used : used + len(values)] = values
+        del block.ids[len(block.numbers) :]  # left by an append that failed later on
+        block.ids.extend(name for _, name, _ in speakers)
+        numbers = np.array([number for number, _, _ in speakers], np.int64)
+        return Block(
+            block.rows,
+            np.concatenate([block.numbers, numbers]),
+            block.ids,
+            np.concatenate([block.offsets, used + totals]),
+        )
+
+    def remove(self, numbers: Iterable[int]) -> None:
+        """Take speakers out; numbers that are not there are passed over."""
+        blocks = list(self.blocks)
+        firsts = [int(block.numbers[0]) for block in blocks]
+        lost: dict[int, list[int]] = {}
+        for number in numbers:
+            lost.setdefault(bisect.bisect_right(firsts, number) - 1, []).append(number)
+        for index, gone in lost.items():
+            if index >= 0:
+                keep = ~np.isin(blocks[index].numbers, gone)
+                blocks[index] = self._joined([(blocks[index], keep)])
+        self.blocks = tuple(self._merged([block for block in blocks if len(block.numbers)]))
+
+    def _merged(self, blocks: list[Block]) -> list[Block]:
+        """Neighbours that both are less than half full become one, so that memory is freed."""
+        merged: list[Block] = []
+        for block in blocks:
+            if merged and max(merged[-1].used, block.used) < BLOCK_ROWS // 2:
+                whole = [(part, np.ones(len(part.numbers), bool)) for part in (merged[-1], block)]
+                merged[-1] = self._joined(whole)
+            else:
+                merged.append(block)
+        return merged
+
+    def _joined(self, parts: Sequence[tuple[Block, NDArray[np.bool_]]]) -> Block:
+        """A new block of the chosen speakers of some blocks."""
+        sizes = np.concatenate([np.diff(block.offsets)[keep] for block, keep in parts])
+        result = self._empty(max(BLOCK_ROWS, int(sizes.sum())))
+        ids: list[str] = []
+        begin = 0
+        for block, keep in parts:
+            rows = np.repeat(keep, np.diff(block.offsets))
+            end = begin + int(rows.sum())
+            result.rows[begin:end] = block.rows[: block.used][rows]
+            ids += [block.ids[i] for i in np.flatnonzero(keep)]
+            begin = end
+        numbers = np.concatenate([block.numbers[keep] for block, keep in parts])
+        return Block(result.rows, numbers, ids, np.concatenate([[0], np.cumsum(sizes)]))
