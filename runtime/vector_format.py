@@ -98,15 +98,15 @@ def values(data: Buffer, span: Span) -> NDArray[np.floating]:
 
 def parse_numbers(text: bytes) -> NDArray[np.float64]:
     """Numbers separated by blanks; raise Broken if anything else is among them."""
+    text = text.strip()
+    if not text:  # numpy would make a number of it
+        raise Broken("an empty vector")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            numbers = np.fromstring(text.decode("ascii"), np.float64, sep=" ")
+            return np.fromstring(text.decode("ascii"), np.float64, sep=" ")
         except (ValueError, DeprecationWarning):
             raise Broken(f"not all numbers: {_first_bad_word(text)!r}") from None
-    if not len(numbers):
-        raise Broken("an empty vector")
-    return numbers
 
 
 def _first_bad_word(text: bytes) -> str:
@@ -115,7 +115,7 @@ def _first_bad_word(text: bytes) -> str:
             float(word)
         except ValueError:
             return word[:40].decode("utf-8", "replace")
-    return text[:40].decode("utf-8", "replace")
+    return text[:40].decode("utf-8", "replace")  # such as 1_0, which Python takes for 10
 
 
 def scan_archive(data: Buffer, place: str) -> Iterator[tuple[str, Span]]:
