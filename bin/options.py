@@ -91,7 +91,8 @@ class Tool:
     """A tool: its name, usage text, option class, number of arguments and body.
 
     `body(options, arguments, log)` returns the exit status. `arguments` is the exact number
-    of positional arguments, or a (least, most) pair.
+    of positional arguments, or a (least, most) pair. With `own_config`, the file of --config
+    is not a file of options: the body reads it.
     """
 
     name: str
@@ -99,6 +100,7 @@ class Tool:
     options: type[CommonOptions]
     arguments: int | tuple[int, int]
     body: Callable[[Any, list[str], Log], int]
+    own_config: bool = False
 
 
 def _field_types(cls: type[CommonOptions]) -> dict[str, Any]:
@@ -219,7 +221,8 @@ def parse(tool: Tool, argv: list[str]) -> tuple[CommonOptions, list[str]]:
     for word in arguments:
         if word.startswith("--") and len(word) > 2:
             raise UsageError(f"options come before the arguments; move '{word}'")
-    values = _read_config(given["config"], hints) if given.get("config") else {}
+    reads = bool(given.get("config")) and not tool.own_config
+    values = _read_config(given["config"], hints) if reads else {}
     try:
         options = tool.options(**{**values, **given})
     except ValueError as error:  # __post_init__ range checks
@@ -251,9 +254,9 @@ def run(tool: Tool, argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         log.error("interrupted; no output was written")
     except BrokenPipeError:
-        # The reader of our output went away (`score-trials ... - | head`): nothing to add,
-        # and Python must not complain again when it flushes stdout at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # As in `score-trials ... - | head`.
+        log.error("output: its reader closed it before everything was written")
+        _drop_stdout()
     except ModuleNotFoundError as error:
         extra = EXTRA_OF_MODULE.get((error.name or "").split(".")[0])
         if extra is None:
@@ -264,9 +267,18 @@ def run(tool: Tool, argv: list[str] | None = None) -> int:
             raise
         reason = "the disk is full" if error.errno == errno.ENOSPC else os.strerror(error.errno)
         log.error(f"{error.filename or 'output'}: {reason}")
+        _drop_stdout()
     except MemoryError:
         log.error("out of memory; score in parts with --num-parts or use fewer --threads")
     return 1
+
+
+def _drop_stdout() -> None:
+    """If stdout cannot be written, keep Python from complaining again when it exits."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def restore_sigterm() -> None:
