@@ -1,0 +1,185 @@
+"""simulate-xvectors: a whole speaker verification experiment whose truth is known."""
+
+import dataclasses
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dcaplda.bin.options import CommonOptions, Log, Tool, option, run
+from dcaplda.runtime.errors import UsageError
+
+if TYPE_CHECKING:
+    from dcaplda.eval.simulation import LabelledTrials, EvaluationSet, Utterances
+    from dcaplda.eval.world import World
+    from dcaplda.eval.world_config import WorldConfig
+
+USAGE = """Simulate a speaker verification experiment from a world file and a seed.
+
+Writes Kaldi data directories with x-vectors: train (chunks), train_full (whole recordings),
+cohort, and for every held-out (trnh), development and evaluation domain a full and a short
+set with its trials, the trials of models of three utterances, and the exact LLR of every
+trial (oracle_single, oracle_multi), which no system can beat on average.
+
+Usage: simulate-xvectors [options] <world.toml> <out-dir>
+e.g.: simulate-xvectors --seed=0 egs/simulated/conf/demo-world.toml exp/demo/data
+See also: train-backend, score-trials, eval-scores; docs/simulated-world.md
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(CommonOptions):
+    """Options of simulate-xvectors."""
+
+    seed: int = option(0, "draws the world's parameters and everything that happens in it")
+    scale: float = option(1.0, "multiplies the number of training speakers of every domain")
+    oracle: bool = option(True, "write the exact LLRs of all trials")
+
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        if self.seed < 0:
+            raise ValueError(f"--seed={self.seed}: expected at least 0")
+
+
+def body(options: Options, arguments: list[str], log: Log) -> int:
+    """Build the world, draw training data and test sets, write them."""
+    from dcaplda.eval.simulation import cohort_rows, evaluation_sets, training_sets
+    from dcaplda.eval.world import build_world
+    from dcaplda.eval.world_config import load_world
+
+    world_file, target = arguments
+    config = load_world(world_file, options.scale)
+    root = Path(target)
+    if root.exists() and not root.is_dir():
+        raise UsageError(f"{target}: is a file; give a directory")
+    # Paths in an scp are split at blanks by every tool that reads it.
+    if len(target.split()) != 1:
+        raise UsageError(f"'{target}': Kaldi tables cannot hold a path with blanks")
+    world = build_world(config, options.seed)
+    started = time.perf_counter()
+    for name, utterances in training_sets(config, world, options.seed).items():
+        _write_data(root / name, utterances)
+        log.info(f"{name}: {_counts(utterances)}")
+        if name == "train":
+            rows = cohort_rows(config, utterances, options.seed)
+            _write_data(root / "cohort", _taken(utterances, rows))
+            log.info(f"cohort: {len(rows)} utterances of train")
+    names = []
+    for test_set in evaluation_sets(config, world, options.seed):
+        words = _write_test_set(root, test_set, world, options.oracle)
+        names.append([test_set.name, test_set.group])
+        log.info(f"{test_set.name}: {words}")
+    _write_world(root, config, options, names)
+    log.info(f"wrote {len(names)} test sets to {target} in {time.perf_counter() - started:.1f} s")
+    return 0
+
+
+def _counts(utterances: "Utterances") -> str:
+    speakers = len(set(utterances.speakers))
+    return f"{len(utterances.ids)} utterances of {speakers} speakers"
+
+
+def _taken(utterances: "Utterances", rows: Iterable[int]) -> "Utterances":
+    """Some of the utterances."""
+    values = {}
+    chosen = list(rows)
+    for field in dataclasses.fields(utterances):
+        column = getattr(utterances, field.name)
+        values[field.name] = (
+            [column[row] for row in chosen] if isinstance(column, list) else column[chosen]
+        )
+    return dataclasses.replace(utterances, **values)
+
+
+def _write_lines(path: Path, lines: Iterable[str]) -> None:
+    from dcaplda.runtime.files import replacing
+
+    with replacing(path) as beside:
+        beside.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def _write_data(directory: Path, utterances: "Utterances") -> None:
+    """A Kaldi data directory, its x-vectors, and the truth that no system may use."""
+    from dcaplda.runtime.vector_writer import write_vectors
+
+    directory.mkdir(parents=True, exist_ok=True)
+    members: dict[str, list[str]] = {}
+    for name, speaker in zip(utterances.ids, utterances.speakers, strict=True):
+        members.setdefault(speaker, []).append(name)
+    tables = {
+        "utt2spk": utterances.speakers,
+        "utt2dur": [f"{seconds:.2f}" for seconds in utterances.seconds],
+        "utt2sess": utterances.sessions,
+        "utt2dom": utterances.domains,
+        "truth_condition": utterances.conditions,
+        "truth_quality": utterances.qualities,
+    }
+    for table, values in tables.items():
+        pairs = zip(utterances.ids, values, strict=True)
+        _write_lines(directory / table, (f"{name} {value}" for name, value in pairs))
+    _write_lines(directory / "spk2utt", (f"{s} {' '.join(names)}" for s, names in members.items()))
+    wspecifier = f"ark,scp:{directory}/xvector.ark,{directory}/xvector.scp"
+    write_vectors(wspecifier, utterances.ids, utterances.embeddings)
+
+
+def _write_test_set(root: Path, test_set: "EvaluationSet", world: "World", oracle: bool) -> str:
+    directory = root / test_set.name
+    utterances = test_set.utterances
+    _write_data(directory, utterances)
+    models = test_set.models.items()
+    members = (f"{m} {' '.join(utterances.ids[row] for row in rows)}" for m, rows in models)
+    _write_lines(directory / "models", members)
+    owners = (f"{m} {utterances.speakers[rows[0]]}" for m, rows in models)
+    _write_lines(directory / "model2spk", owners)
+    words = []
+    for kind, trials in (("single", test_set.single), ("multi", test_set.multi)):
+        labels = ("target" if is_target else "nontarget" for is_target in trials.is_target)
+        lines = zip(trials.enroll, trials.test, labels, strict=True)
+        _write_lines(directory / f"trials_{kind}", map(" ".join, lines))
+        words.append(f"{len(trials.enroll)} {kind} trials")
+        if oracle:
+            words[-1] += f" ({_write_oracle(directory, kind, trials, utterances, world)})"
+    return ", ".join(words)
+
+
+def _write_oracle(
+    directory: Path, kind: str, trials: "LabelledTrials", utterances: "Utterances", world: "World"
+) -> str:
+    import numpy as np
+
+    from dcaplda.eval.metrics import cllr
+    from dcaplda.eval.oracle import score
+
+    name = utterances.domains[0]
+    llrs = score(world, name, utterances.embeddings, utterances.seconds, trials.rows)
+    values = llrs.astype(np.float32)
+    lines = zip(trials.enroll, trials.test, map(str, values), strict=True)
+    _write_lines(directory / f"oracle_{kind}", map(" ".join, lines))
+    return f"oracle Cllr {cllr(llrs[trials.is_target], llrs[~trials.is_target]):.3f}"
+
+
+def _write_world(
+    root: Path, config: "WorldConfig", options: Options, names: list[list[str]]
+) -> None:
+    """The resolved configuration, and the test sets with their groups."""
+    about = {
+        "seed": options.seed,
+        "world": dataclasses.asdict(config),
+    }
+    _write_lines(root / "world.json", [json.dumps(about, indent=2)])
+    # Last: a directory with this file is complete.
+    _write_lines(root / "test_sets", map(" ".join, names))
+
+
+TOOL = Tool("simulate-xvectors", USAGE, Options, 2, body)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry point."""
+    return run(TOOL, argv)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
