@@ -12,7 +12,7 @@ from dcaplda.bin.options import CommonOptions, Log, Tool, option, run
 from dcaplda.runtime.errors import UsageError
 
 if TYPE_CHECKING:
-    from dcaplda.eval.simulation import LabelledTrials, EvaluationSet, Utterances
+    from dcaplda.eval.simulation import EvaluationSet, LabelledTrials, Utterances
     from dcaplda.eval.world import World
     from dcaplda.eval.world_config import WorldConfig
 
@@ -45,7 +45,7 @@ class Options(CommonOptions):
 
 def body(options: Options, arguments: list[str], log: Log) -> int:
     """Build the world, draw training data and test sets, write them."""
-    from dcaplda.eval.simulation import cohort_rows, evaluation_sets, training_sets
+    from dcaplda.eval.simulation import cohort_rows, evaluation_sets, taken, training_sets
     from dcaplda.eval.world import build_world
     from dcaplda.eval.world_config import load_world
 
@@ -64,7 +64,7 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
         log.info(f"{name}: {_counts(utterances)}")
         if name == "train":
             rows = cohort_rows(config, utterances, options.seed)
-            _write_data(root / "cohort", _taken(utterances, rows))
+            _write_data(root / "cohort", taken(utterances, rows))
             log.info(f"cohort: {len(rows)} utterances of train")
     names = []
     for test_set in evaluation_sets(config, world, options.seed):
@@ -79,18 +79,6 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
 def _counts(utterances: "Utterances") -> str:
     speakers = len(set(utterances.speakers))
     return f"{len(utterances.ids)} utterances of {speakers} speakers"
-
-
-def _taken(utterances: "Utterances", rows: Iterable[int]) -> "Utterances":
-    """Some of the utterances."""
-    values = {}
-    chosen = list(rows)
-    for field in dataclasses.fields(utterances):
-        column = getattr(utterances, field.name)
-        values[field.name] = (
-            [column[row] for row in chosen] if isinstance(column, list) else column[chosen]
-        )
-    return dataclasses.replace(utterances, **values)
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:

@@ -1,8 +1,10 @@
 """Draws the utterances of a simulated world: training data, held-out and unseen test sets."""
 
+import dataclasses
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,8 +69,8 @@ class LabelledTrials:
 
 def log_uniform(rng: np.random.Generator, bounds: list[float], count: int) -> Array:
     """Seconds whose logarithm is uniform, to the hundredth that files hold."""
-    drawn = np.exp(rng.uniform(math.log(bounds[0]), math.log(bounds[1]), count))
-    return np.round(drawn, 2)
+    drawn: Array = np.exp(rng.uniform(math.log(bounds[0]), math.log(bounds[1]), count))
+    return drawn.round(2)
 
 
 def draw_recordings(
@@ -129,14 +131,22 @@ def _described(
 
 def merged(parts: list[Utterances]) -> Utterances:
     """Utterances of several domains as one collection."""
-    return Utterances(
-        *(
-            np.concatenate([getattr(part, name) for part in parts])
-            if name in ("seconds", "embeddings")
-            else [value for part in parts for value in getattr(part, name)]
-            for name in Utterances.__dataclass_fields__
-        )
-    )
+    columns: dict[str, Any] = {}
+    for item in dataclasses.fields(Utterances):
+        values = [getattr(part, item.name) for part in parts]
+        is_list = isinstance(values[0], list)
+        columns[item.name] = sum(values, []) if is_list else np.concatenate(values)
+    return Utterances(**columns)
+
+
+def taken(utterances: Utterances, rows: Index) -> Utterances:
+    """Some of the utterances."""
+    columns: dict[str, Any] = {}
+    for item in dataclasses.fields(Utterances):
+        column = getattr(utterances, item.name)
+        is_list = isinstance(column, list)
+        columns[item.name] = [column[row] for row in rows] if is_list else column[rows]
+    return Utterances(**columns)
 
 
 def training_sets(config: WorldConfig, world: World, seed: int) -> dict[str, Utterances]:

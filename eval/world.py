@@ -69,7 +69,8 @@ class World:
 
     @cached_property
     def _unmixing(self) -> Array:
-        return np.linalg.inv(self.mixing)
+        inverse: Array = np.linalg.inv(self.mixing).astype(np.float64)
+        return inverse
 
     def embeddings(self, latent: Array) -> Array:
         """x = mixing u + origin, row by row."""
@@ -92,11 +93,11 @@ def build_world(config: WorldConfig, seed: int) -> World:
     is_speaker = np.arange(dim) < space.speaker_axes
     between = np.zeros(dim)
     between[is_speaker] = np.geomspace(space.speaker_first, space.speaker_last, space.speaker_axes)
-    log_scales = {}
+    log_scales: dict[str, Array] = {}
     for name, factor in config.factors.items():
         count = round(factor.axes * dim)
         chosen = streams[f"factor:{name}"].permutation(dim) < count
-        log_scales[name] = factor.scale * chosen
+        log_scales[name] = factor.scale * chosen.astype(np.float64)
     domains = {
         name: _build_domain(config, name, section, directions, log_scales, is_speaker)
         for name, section in config.domains.items()
