@@ -222,4 +222,5 @@ def calibration_loss(actual: float, minimum: float) -> float:
     """Share of an actual metric that miscalibration causes: (actual - minimum) / actual."""
     if np.isinf(actual):
         return 1.0
-    return (actual - minimum) / actual if actual > 0.0 else 0.0
+    # Rounding can put a minimum above a perfect actual value.
+    return max(0.0, (actual - minimum) / actual) if actual > 0.0 else 0.0
