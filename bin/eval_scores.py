@@ -10,7 +10,9 @@ from dcaplda.runtime.errors import UsageError
 
 if TYPE_CHECKING:
     from dcaplda.eval.evaluation import Work
+    from dcaplda.eval.gallery import Gallery
     from dcaplda.eval.measure import Settings
+    from dcaplda.eval.model_card import ModelCard
     from dcaplda.eval.results import Result
     from dcaplda.eval.sets import SetSpec, SystemSpec
 
@@ -218,6 +220,7 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     _check_outputs(options)
     sets, systems = _plan(options, arguments)
     work = _work(options)
+    cards = _cards(options, systems) if options.report or options.plots else {}
 
     from dcaplda.eval.evaluation import evaluate_lines, evaluate_set
     from dcaplda.eval.results import averages
@@ -230,27 +233,24 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     means = averages(results)
     _print(results + means, options, work.settings)
     if options.plots or options.report:
-        _draw(results, means, systems, options, work, log)
+        from dcaplda.eval.gallery import Gallery
+
+        _draw(Gallery(results, means, cards, work), options, log)
     return 0
 
 
-def _draw(
-    results: "list[Result]",
-    means: "list[Result]",
-    systems: "list[SystemSpec]",
-    options: Options,
-    work: "Work",
-    log: Log,
-) -> None:
-    """Pictures as files, and the report."""
-    from dcaplda.eval.gallery import Gallery
+def _cards(options: Options, systems: "list[SystemSpec]") -> "dict[str, ModelCard]":
+    """What the bundles of the systems say; --model is that of the first."""
     from dcaplda.eval.model_card import read_card
 
     bundles = {system.name: system.model for system in systems if system.model}
     if options.model:
-        bundles[results[0].system] = options.model
-    cards = {name: read_card(place) for name, place in bundles.items()}
-    gallery = Gallery(results, means, cards, work)
+        bundles[systems[0].name if systems else "scores"] = options.model
+    return {name: read_card(place) for name, place in bundles.items()}
+
+
+def _draw(gallery: "Gallery", options: Options, log: Log) -> None:
+    """Pictures as files, and the report."""
     if options.plots:
         n_files = gallery.write_files(options.plots, options.plot_format)
         log.info(f"wrote {n_files} pictures to {options.plots}")

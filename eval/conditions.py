@@ -121,7 +121,8 @@ def bin_names(edges: tuple[float, ...]) -> list[str]:
 
 def check_edges(edges: tuple[float, ...]) -> tuple[float, ...]:
     """Return the edges of duration bins if they are positive and rise."""
-    rising = all(low < high for low, high in zip((0.0, *edges[:-1]), edges, strict=True))
+    ends = (0.0, *edges)
+    rising = all(low < high for low, high in zip(ends[:-1], ends[1:], strict=True))
     if not edges or not rising or not np.isfinite(edges[-1]):
         shown = ",".join(f"{edge:g}" for edge in edges)
         raise UsageError(f"--duration-bins={shown}: expected rising seconds, as 4,8,16,32")

@@ -187,7 +187,7 @@ def duration_stage(stage: DurationStage, palette: Palette) -> Any:
     from matplotlib.patheffects import withStroke
 
     seconds, alpha, beta = stage.surfaces()
-    figure = new_figure((7.4, 3.4))
+    figure = new_figure((7.4, 3.0))
     panels = figure.subplots(1, 2)
     low, high = float(np.log(seconds[0])), float(np.log(seconds[-1]))
     for axes, surface, name in zip(panels, (alpha, beta), ("alpha_d", "beta_d"), strict=True):
