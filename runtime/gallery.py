@@ -15,7 +15,7 @@ from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.gallery_store import GalleryStore, Position
 from dcaplda.runtime.top_matches import TopMatches, place_lookup, search_blocks
 from dcaplda.runtime.verification import Speaker
-from dcaplda.runtime.voiceprint_blocks import BLOCK_ROWS, Block, VoiceprintBlocks
+from dcaplda.runtime.voiceprint_blocks import Block, VoiceprintBlocks
 
 if TYPE_CHECKING:
     from dcaplda.runtime.backend import Backend
@@ -185,9 +185,7 @@ class Gallery:
         log_prior = math.log(prior)
         # Bayes: each speaker weighs prior / N * exp(LLR), nobody weighs 1 - prior.
         best = log_prior - math.log(count) + llr
-        everything = np.logaddexp(
-            log_prior + found.mean_likelihood_ratio[0], math.log1p(-prior)
-        )
+        everything = np.logaddexp(log_prior + found.mean_likelihood_ratio[0], math.log1p(-prior))
         probability = min(math.exp(best - float(everything)), 1.0)
         name = next(iter(place_lookup(blocks)(found.places[0])))
         # Naming the best one costs cost_fa if it is not; naming nobody cost_miss if it is.
@@ -242,7 +240,7 @@ class Gallery:
                 return
             before = self._speakers.blocks
             try:
-                with self._store.changes(self._seen, BLOCK_ROWS) as (now, chunks, removed):
+                with self._store.changes(self._seen) as (now, chunks, removed):
                     if removed:
                         self._speakers.remove(removed)
                     for rows in chunks:

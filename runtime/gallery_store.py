@@ -23,6 +23,9 @@ VERSION = 1
 PAGE_BYTES = 16384
 """A large page holds a dozen voiceprints, which makes opening a gallery faster."""
 BUSY_SECONDS = 60.0
+LOG_BYTES = 64 << 20
+SPEAKERS_AT_ONCE = 2048
+"""Speakers fetched at once when a gallery is opened."""
 STORAGES = ("float32", "float16")
 
 SCHEMA = (
@@ -88,6 +91,8 @@ class GalleryStore:
             self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
         connection.execute("PRAGMA synchronous = FULL")
+        # A large transaction grows the log to its own size; afterwards it may shrink again.
+        connection.execute(f"PRAGMA journal_size_limit = {LOG_BYTES}")
         self._connections += 1
         return connection
 
@@ -199,11 +204,9 @@ class GalleryStore:
             return self._connections, version
 
     @contextlib.contextmanager
-    def changes(
-        self, since: Position, chunk: int
-    ) -> Iterator[tuple[Position, Iterator[list[Row]], list[int]]]:
+    def changes(self, since: Position) -> Iterator[tuple[Position, Iterator[list[Row]], list[int]]]:
         """What happened after `since`, as of one moment: where we are now, speakers that are
-        there in the order of their numbers, `chunk` at a time, and numbers that were removed.
+        there in the order of their numbers, some at a time, and numbers that were removed.
         """
         with self._speaking() as connection:
             connection.execute("BEGIN")
@@ -215,12 +218,11 @@ class GalleryStore:
                 (step,) = connection.execute("SELECT max(step) FROM removals").fetchone()
                 (number,) = connection.execute("SELECT max(number) FROM speakers").fetchone()
                 rows = connection.execute(
-                    "SELECT number, id, voiceprints FROM speakers WHERE number > ? "
-                    "ORDER BY number",
+                    "SELECT number, id, voiceprints FROM speakers WHERE number > ? ORDER BY number",
                     (since.number,),
                 )
                 now = Position(max(since.number, number or 0), step or 0)
-                chunks = iter(lambda: rows.fetchmany(chunk), [])
+                chunks = iter(lambda: rows.fetchmany(SPEAKERS_AT_ONCE), [])
                 yield now, chunks, [number for (number,) in removed]
             finally:
                 connection.execute("ROLLBACK")  # nothing was written

@@ -1,5 +1,6 @@
 """The best speakers for each probe: exact, over blocks of voiceprints, by several threads."""
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -7,13 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcaplda.runtime.tiles import run_jobs
-from dcaplda.runtime.voiceprint_blocks import Block, float32_rows
+from dcaplda.runtime.voiceprint_blocks import Block, widen
 
 Float32 = NDArray[np.float32]
 Index = NDArray[np.int64]
 
 PROBES_AT_ONCE = 128
 """Probes compared with a block at once: their LLRs take 1 MB."""
+WIDENED_ROWS = 2048
+"""Rows of float16 turned into float32 at once."""
 FEW_BLOCKS = 4
 """Starting threads costs more than they gain for so few blocks."""
 
@@ -57,9 +60,10 @@ def search_blocks(
     that side is the one whose preparation costs.
     """
     best = _Best(len(probes), top_k)
+    scratch = _Scratch(probes.shape[1])
 
     def work(block: Block) -> _Found:
-        return _search_block(tile, block, probes, top_k, best.least, evidence)
+        return _search_block(tile, block, probes, top_k, best.least, evidence, scratch)
 
     first, sums = 0, _LogSum(len(probes))
     jobs = run_jobs(work, blocks, 1 if len(blocks) <= FEW_BLOCKS else threads)
@@ -79,15 +83,16 @@ def _search_block(
     top_k: int,
     least: Float32,
     evidence: bool,
+    scratch: "_Scratch",
 ) -> _Found:
-    rows = float32_rows(block.rows[: block.used])
     parts: list[_Found] = []
     for begin in range(0, len(probes), PROBES_AT_ONCE):
         chosen = slice(begin, begin + PROBES_AT_ONCE)
-        llrs = tile(probes[chosen], rows)
+        llrs = _llrs(tile, probes[chosen], block.rows[: block.used], scratch)
         if not block.single:
             sizes = np.diff(block.offsets).astype(np.float32)
-            llrs = np.add.reduceat(llrs, block.offsets[:-1], axis=1) / sizes
+            llrs = np.add.reduceat(llrs, block.offsets[:-1], axis=1)
+            llrs /= sizes
         probe, speaker = _candidates(llrs, top_k, least[chosen])
         top = total = None
         if evidence:
@@ -95,6 +100,29 @@ def _search_block(
             total = np.exp(llrs - top[:, None].astype(np.float32)).sum(axis=1, dtype=np.float64)
         parts.append(_Found(begin + probe, speaker, llrs[probe, speaker], top, total))
     return parts[0] if len(parts) == 1 else _joined(parts, evidence)
+
+
+class _Scratch(threading.local):
+    """Room for widened rows, one per thread, so that memory is asked for once per search."""
+
+    def __init__(self, width: int) -> None:
+        self.rows = np.empty((WIDENED_ROWS, width), np.float32)
+
+
+def _llrs(
+    tile: Callable[[Float32, Float32], Float32],
+    probes: Float32,
+    rows: NDArray[np.floating],
+    scratch: _Scratch,
+) -> Float32:
+    if rows.dtype == np.float32:
+        return tile(probes, rows)  # type: ignore[arg-type]
+    llrs = np.empty((len(probes), len(rows)), np.float32)
+    for begin in range(0, len(rows), WIDENED_ROWS):
+        part = rows[begin : begin + WIDENED_ROWS]
+        widen(part, scratch.rows[: len(part)])
+        llrs[:, begin : begin + len(part)] = tile(probes, scratch.rows[: len(part)])
+    return llrs
 
 
 def _joined(parts: list[_Found], evidence: bool) -> _Found:
@@ -164,9 +192,7 @@ class _LogSum:
     def __init__(self, probes: int) -> None:
         self.value = np.full(probes, -np.inf)
 
-    def add(
-        self, top: NDArray[np.float64] | None, total: NDArray[np.float64] | None
-    ) -> None:
+    def add(self, top: NDArray[np.float64] | None, total: NDArray[np.float64] | None) -> None:
         assert top is not None and total is not None
         self.value = np.logaddexp(self.value, top + np.log(total))
 
