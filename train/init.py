@@ -184,7 +184,7 @@ def fit_calibration(
     return scale, shift
 
 
-def check_sizes(config: ModelConfig, data: TrainingData) -> None:
+def check_sizes(config: ModelConfig) -> None:
     """Refuse projections that are wider than the embeddings."""
     for key in ("lda_dim", "side_hidden_dim"):
         if key == "side_hidden_dim" and not config.stages.side_stage:

@@ -68,12 +68,12 @@ def fit_two_covariance(
     sums = start.counts[:, None] * (start.class_means - start.mean)
     mass = float(start.weights @ start.counts)
     scatter = mass * (start.between + within)
-    loadings: Array = np.linalg.cholesky(between)
+    loadings = np.linalg.cholesky(between).astype(np.float64)
     likelihoods = []
     for _ in range(iterations):
         step = _expect(loadings, within, sums, start, scatter)
         likelihoods.append(step.log_likelihood)
-        loadings = np.linalg.solve(step.second, step.cross).T
+        loadings = np.linalg.solve(step.second, step.cross).T.astype(np.float64)
         within = (scatter - loadings @ step.cross) / mass
         within = 0.5 * (within + within.T)
         if min_divergence:

@@ -1,0 +1,248 @@
+"""A whole training run: data and recipe in, experiment directory out."""
+
+import contextlib
+import fcntl
+import hashlib
+import math
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from dcaplda.runtime.errors import UsageError
+from dcaplda.runtime.files import replacing
+from dcaplda.train.averaging import Candidate
+from dcaplda.train.checkpoints import CHECKPOINT
+from dcaplda.train.config import VARIANTS, ModelConfig
+from dcaplda.train.curves import plot_curves
+from dcaplda.train.data import TrainingData
+from dcaplda.train.data_dir import load_training_data
+from dcaplda.train.evaluation import Evaluator
+from dcaplda.train.init import build_model, check_sizes, find_start
+from dcaplda.train.loop import Progress, Trainer
+from dcaplda.train.model import Backend
+from dcaplda.train.recipe import config_to_dict, config_to_toml
+from dcaplda.train.store import save_model
+from dcaplda.train.summary import TABLE, data_statistics, dev_table, read_summary, write_summary
+from dcaplda.train.training_config import TrainingConfig
+
+CONFIG = "config.toml"
+LOCK = ".lock"
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to train on, how, and where."""
+
+    data_dir: str
+    vectors: str
+    directory: Path
+    config: TrainingConfig
+    device: torch.device
+    threads: int
+    resume: bool = False
+    quiet: bool = False
+
+
+def choose_device(name: str) -> torch.device:
+    """`auto` takes CUDA where it exists."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise UsageError(f"--device={name}: expected auto, cpu, cuda or cuda:N") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise UsageError(f"--device={name}: there is no CUDA here; use --device=cpu")
+    return device
+
+
+def make_repeatable(device: torch.device, threads: int) -> None:
+    """Fix what could make two equal runs differ: the number of threads sets the order of sums."""
+    torch.set_num_threads(threads)
+    if device.type == "cuda":
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True, warn_only=True)
+
+
+def train(request: Request, say: Say, warn: Say) -> dict[str, Any]:
+    """Run to the end (or go on to it) and return the summary."""
+    directory = request.directory
+    done = _check_directory(request)
+    if done is not None:
+        say(f"{directory}: already finished; nothing to do")
+        return done
+    make_repeatable(request.device, request.threads)
+    directory.mkdir(parents=True, exist_ok=True)
+    with _locked(directory):
+        return _train_locked(request, say, warn)
+
+
+@contextlib.contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Keep a second process out of the directory; the lock goes when the process does."""
+    with open(directory / LOCK, "w") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"{directory}: another process is training in it") from None
+        yield
+
+
+def _train_locked(request: Request, say: Say, warn: Say) -> dict[str, Any]:
+    config, directory = request.config, request.directory
+    need_durations = VARIANTS[config.model.variant].duration_stage
+    data = load_training_data(request.data_dir, request.vectors, config.data, need_durations)
+    for line in data.summary():
+        say(line)
+    model_config = ModelConfig(
+        embedding_dim=data.embeddings.shape[1],
+        **{key: value for key, value in vars(config.model).items()},
+    )
+    check_sizes(model_config)
+    evaluator = Evaluator.load(
+        config.dev,
+        model_config.embedding_dim,
+        need_durations,
+        config.objective.prior,
+        request.device,
+    )
+    _describe(evaluator, warn, say)
+    with replacing(directory / CONFIG) as path:
+        path.write_text(config_to_toml(config), encoding="utf-8")
+    identity = {
+        **_identity(config, data),
+        "threads": request.threads,
+        "device": str(request.device),
+    }
+    model = Backend(model_config)
+    resuming = request.resume and (directory / CHECKPOINT).is_file()
+    if not resuming:
+        start = find_start(data, config)
+        for note in start.notes:
+            (say if note.startswith("global") else warn)(note)
+        model = build_model(start, model_config, config.init, config.run.seed)
+    elif model_config.stages.frozen:
+        model.preprocess.requires_grad_(False)
+        model.plda.requires_grad_(False)
+    trainer = Trainer(model, data, evaluator, config, identity, directory, request.device)
+    if resuming:
+        trainer.resume()
+        say(f"{directory}: going on after {trainer.progress.total} steps")
+    with _progress_bar(config, trainer.progress.total, request.quiet) as report:
+        chosen = trainer.run(report)
+    return _finish(request, trainer, chosen, data, say)
+
+
+def _check_directory(request: Request) -> dict[str, Any] | None:
+    """The summary if the run is already finished; an error if it would be overwritten."""
+    summary = read_summary(request.directory)
+    if request.directory.exists() and not request.directory.is_dir():
+        raise UsageError(f"{request.directory}: is a file, not a directory to train in")
+    if request.resume:
+        return summary
+    if summary is not None or (request.directory / CHECKPOINT).exists():
+        raise UsageError(
+            f"{request.directory}: holds a training run; add --resume to go on with it, or name "
+            "another directory"
+        )
+    return None
+
+
+def _describe(evaluator: Evaluator, warn: Say, say: Say) -> None:
+    if not evaluator.sets:
+        warn("no development sets ([[dev]] in the recipe): the last model will be the result")
+    for dev in evaluator.sets:
+        n_targets = int(dev.targets.sum())
+        n_nontargets = dev.n_trials - n_targets
+        say(f"dev set {dev.name}: {n_targets} target and {n_nontargets} nontarget trials")
+    if evaluator.sets and not any(dev.weight for dev in evaluator.sets):
+        raise UsageError("all development sets have weight 0; one must count")
+
+
+def _identity(config: TrainingConfig, data: TrainingData) -> dict[str, Any]:
+    """What must be equal for a checkpoint to be gone on with."""
+    values = config_to_dict(config)
+    values["dev"] = {dev["name"]: dev for dev in values["dev"]}
+    del values["run"]["checkpoint_every"]  # may change at any time
+    digest = hashlib.sha256("\n".join(data.ids).encode())
+    for array in (data.speaker, data.session, data.domain, data.seconds):
+        digest.update(array.tobytes())
+    digest.update(data.embeddings.sum(axis=0, dtype=np.float64).tobytes())
+    return {**values, "training data": digest.hexdigest()[:16]}
+
+
+class _progress_bar:  # noqa: N801  (used as a function)
+    """A bar with rate and remaining time on stderr, or nothing where stderr is not watched."""
+
+    def __init__(self, config: TrainingConfig, done: int, quiet: bool) -> None:
+        from tqdm import tqdm
+
+        total = sum(stage.steps for stage in config.stages)
+        # disable=None: tqdm stays silent where stderr is not a terminal.
+        self.bar = tqdm(
+            total=total, initial=done, unit="step", disable=True if quiet else None, leave=False
+        )
+        self.dev = math.nan
+
+    def __enter__(self) -> Callable[[Progress, dict[str, float]], None]:
+        return self.report
+
+    def __exit__(self, *exception: object) -> None:
+        self.bar.close()
+
+    def report(self, progress: Progress, figures: dict[str, float]) -> None:
+        """Show a step."""
+        self.dev = figures.get("dev", self.dev)
+        self.bar.set_description(f"stage {progress.stage + 1}", refresh=False)
+        self.bar.set_postfix(loss=f"{figures['loss']:.4f}", dev=f"{self.dev:.4f}", refresh=False)
+        self.bar.update(1)
+
+
+def _finish(
+    request: Request, trainer: Trainer, chosen: Candidate, data: TrainingData, say: Say
+) -> dict[str, Any]:
+    """Write the chosen model, curves, table and summary, the summary last."""
+    config, directory, model = request.config, request.directory, trainer.model
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(chosen.parameters[name])
+    evaluator = trainer.evaluator
+    start = trainer.progress.start
+    weights = [dev.weight for dev in evaluator.sets]
+    start_average = None
+    if start:
+        start_average = float(np.average(list(start["actual"].values()), weights=weights))
+    statistics = data_statistics(model, data, request.device)
+    summary: dict[str, Any] = {
+        "variant": config.model.variant,
+        "seed": config.run.seed,
+        "steps": trainer.progress.total,
+        "training_prior": config.objective.prior,
+        "durations": statistics["durations"],
+        "speakers": data.n_speakers,
+        "domains": data.domain_names,
+        "utterances": len(data.ids),
+        "dropped": data.dropped,
+        "average": None if math.isnan(chosen.loss) else chosen.loss,
+        "start_average": start_average,
+        "start": start,
+        "selected": chosen.place,
+        "dev": evaluator.report(model),
+        "statistics": statistics,
+    }
+    save_model(model, directory)
+    groups = {dev.name: dev.group for dev in evaluator.sets}
+    plot_curves(directory, groups, config.objective.prior, chosen.place.get("total"))
+    table = dev_table(summary)
+    with replacing(directory / TABLE) as path:
+        path.write_text(table, encoding="utf-8")
+    write_summary(directory, summary)
+    for line in table.splitlines():
+        say(line)
+    return summary

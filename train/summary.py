@@ -1,0 +1,116 @@
+"""What a finished run leaves for people and for export: training_summary.json and a table."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from dcaplda.runtime.files import replacing
+from dcaplda.train.data import TrainingData
+from dcaplda.train.model import Backend
+
+SUMMARY = "training_summary.json"
+TABLE = "summary.txt"
+# Training vectors passed through the model at a time.
+CHUNK = 8192
+
+
+def data_statistics(model: Backend, data: TrainingData, device: torch.device) -> dict[str, Any]:
+    """What training saw: durations, embedding norms, side-information; for later warnings."""
+    norms = np.linalg.norm(data.embeddings.astype(np.float64), axis=1)
+    low, high = np.percentile(norms, [0.05, 99.95])
+    statistics: dict[str, Any] = {
+        "durations": None,
+        "embedding_norm": {
+            "mean": float(norms.mean()),
+            "std": float(norms.std()),
+            "p0.05": float(low),
+            "p99.95": float(high),
+        },
+        "side_information": None,
+    }
+    if not np.isnan(data.seconds).any():
+        statistics["durations"] = {
+            "min": float(data.seconds.min()),
+            "max": float(data.seconds.max()),
+        }
+    if model.config.stages.side_stage:
+        statistics["side_information"] = _side_statistics(model, data, device)
+    return statistics
+
+
+@torch.no_grad()
+def _side_statistics(model: Backend, data: TrainingData, device: torch.device) -> dict[str, Any]:
+    """Mean and covariance of z, and percentiles of the Mahalanobis distance from the mean."""
+    parts = []
+    for start in range(0, len(data.ids), CHUNK):
+        chunk = torch.from_numpy(data.embeddings[start : start + CHUNK]).to(device)
+        parts.append(model.side_info(chunk).double().cpu().numpy())
+    z = np.concatenate(parts)
+    mean = z.mean(axis=0)
+    covariance = np.atleast_2d(np.cov(z, rowvar=False))
+    # pinv: the softmax activation puts z on a plane, where the covariance has no inverse.
+    precision = np.linalg.pinv(covariance, hermitian=True)
+    centred = z - mean
+    distances = np.sqrt(np.maximum(((centred @ precision) * centred).sum(axis=1), 0.0))
+    levels = (50.0, 95.0, 99.0, 99.9)
+    found = np.percentile(distances, levels)
+    return {
+        "mean": mean.tolist(),
+        "covariance": covariance.tolist(),
+        "distance_percentiles": {
+            f"{level:g}": float(value) for level, value in zip(levels, found, strict=True)
+        },
+    }
+
+
+def write_summary(directory: Path, summary: dict[str, Any]) -> None:
+    """training_summary.json; written last, so that its presence means a finished run."""
+    with replacing(directory / SUMMARY) as path:
+        path.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+
+
+def read_summary(directory: Path) -> dict[str, Any] | None:
+    """The summary of a finished run, or None."""
+    try:
+        values = json.loads((directory / SUMMARY).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return values if isinstance(values, dict) else None
+
+
+def dev_table(summary: dict[str, Any]) -> str:
+    """Per set: actual / minimum Cllr before the first step and of the result, and EER."""
+    prior = summary["training_prior"]
+    before = summary["start"]
+    header = ["set", "trials", f"start Cllr@{prior:g}", f"Cllr@{prior:g}", "Cllr@0.5", "EER %"]
+    rows = []
+    for dev in summary["dev"]:
+        start = "-"
+        if before:
+            name = dev["name"]
+            start = f"{before['actual'][name]:.4f} / {before['minimum'][name]:.4f}"
+        pairs = [f"{dev[f'cllr@{p:g}']:.4f} / {dev[f'min_cllr@{p:g}']:.4f}" for p in (prior, 0.5)]
+        trials = f"{dev['targets']}+{dev['nontargets']}"
+        rows.append([dev["name"], trials, start, *pairs, f"{100 * dev['eer']:.2f}"])
+    table = [header, *rows]
+    widths = [max(len(row[i]) for row in table) for i in range(len(header))]
+    lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in table]
+    footer = f"average Cllr@{prior:g}: start {_shown(summary['start_average'])}, "
+    footer += f"result {_shown(summary['average'])} ({_where(summary['selected'])})"
+    return "\n".join([*(line.rstrip() for line in lines), footer]) + "\n"
+
+
+def _shown(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.4f}"
+
+
+def _where(place: dict[str, Any]) -> str:
+    if "models" in place:
+        return f"average of the {place['models']} best models"
+    if "last" in place:
+        return f"last model, {place['last']} steps"
+    kind = "running average at " if "average" in place else ""
+    return f"{kind}stage {place['stage']} step {place['step']}"
