@@ -153,7 +153,7 @@ def match(
 def _shown(missing: Iterable[tuple[str, str]]) -> str:
     """The first few missing ids, grouped by the table that lacks them."""
     by_table: dict[str, list[str]] = {}
-    for name, table in missing:
+    for name, table in dict.fromkeys(missing):
         by_table.setdefault(table, []).append(name)
     parts = []
     for table, names in by_table.items():

@@ -5,7 +5,7 @@ import io
 from typing import Any
 
 from dcaplda.runtime.errors import TableError
-from dcaplda.runtime.text_lines import decoded, normalised
+from dcaplda.runtime.text_lines import decoded, normalised, refuse_controls
 
 
 def parse_headed(data: bytes, source: str, enroll_column: str, test_column: str) -> Any:
@@ -14,6 +14,7 @@ def parse_headed(data: bytes, source: str, enroll_column: str, test_column: str)
     The header decides what separates columns: a tab, else a comma, else blanks. Every line
     must have as many columns as the header; fields may be quoted as in csv.
     """
+    refuse_controls(data, source)
     data = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
     data = data if data.endswith(b"\n") else data + b"\n"
     header = data[: data.find(b"\n")]

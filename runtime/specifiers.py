@@ -9,6 +9,7 @@ Only names that the user gave may hold a command; nothing in a model directory p
 
 import contextlib
 import gzip
+import io
 import mmap
 import os
 import re
@@ -20,12 +21,20 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Protocol
 
 from dcaplda.runtime.errors import TableError, UsageError
 from dcaplda.runtime.files import replacing
 
 Buffer = bytes | mmap.mmap
+
+
+class Writer(Protocol):
+    """What an output offers."""
+
+    def write(self, data: bytes | memoryview, /) -> int:
+        """Write all of the data."""
+
 
 # Kaldi's options for reading. Sortedness and single use are promises that we never rely on.
 _READ_OPTIONS = {"t", "b", "o", "no", "s", "ns", "cs", "ncs", "p", "np", "bg"}
@@ -198,7 +207,7 @@ def _check_status(command: str, status: int) -> None:
 
 
 @contextlib.contextmanager
-def writing(name: str) -> Iterator[BinaryIO]:
+def writing(name: str) -> Iterator[Writer]:
     """Open an extended file name for writing: a file, `-` for stdout, or `| command`.
 
     A file appears under its name only when the block has succeeded, and is gzipped if the
@@ -206,8 +215,10 @@ def writing(name: str) -> Iterator[BinaryIO]:
     """
     name = name.strip()
     if name in ("-", ""):
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        stdout = sys.stdout.buffer
+        # Under PYTHONUNBUFFERED it is a raw file, which may write a part and say nothing.
+        yield _WholeWriter(stdout) if isinstance(stdout, io.RawIOBase) else stdout
+        stdout.flush()
     elif name.startswith("|"):
         yield from _writing_pipe(name[1:].strip())
     elif os.path.exists(name) and not os.path.isfile(name):
@@ -219,7 +230,21 @@ def writing(name: str) -> Iterator[BinaryIO]:
         yield from _writing_file(name)
 
 
-def _writing_file(name: str) -> Iterator[BinaryIO]:
+class _WholeWriter:
+    """Makes a raw file write all that it is given."""
+
+    def __init__(self, raw: io.RawIOBase) -> None:
+        self.raw = raw
+
+    def write(self, data: bytes | memoryview) -> int:
+        """Write again and again until nothing is left."""
+        rest = memoryview(data).cast("B")
+        while len(rest):
+            rest = rest[self.raw.write(rest) or 0 :]
+        return len(data)
+
+
+def _writing_file(name: str) -> Iterator[Writer]:
     check_output(name)
     # A link is followed: the file it points to is replaced, not the link.
     target = os.path.realpath(name)
@@ -228,7 +253,7 @@ def _writing_file(name: str) -> Iterator[BinaryIO]:
             if name.endswith(".gz"):
                 # No name and no time in the header: equal content gives equal bytes.
                 with gzip.GzipFile("", "wb", compresslevel=6, fileobj=stream, mtime=0) as packed:
-                    yield packed  # type: ignore[misc]
+                    yield packed
             else:
                 yield stream
     except OSError as error:
@@ -238,13 +263,13 @@ def _writing_file(name: str) -> Iterator[BinaryIO]:
         raise
 
 
-def _writing_pipe(command: str) -> Iterator[BinaryIO]:
+def _writing_pipe(command: str) -> Iterator[Writer]:
     if not command:
         raise UsageError("'|': there is no command after the '|'")
     process = subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.PIPE)
     assert process.stdin is not None
     try:
-        yield process.stdin  # type: ignore[misc]
+        yield process.stdin
         process.stdin.close()
     except BrokenPipeError:
         process.wait()

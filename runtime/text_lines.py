@@ -10,19 +10,16 @@ _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n|\Z)")
 
 
 def normalised(data: bytes, place: str) -> bytes:
-    """The same lines with single blanks between words and none around them.
+    """The same lines with single blanks between words, none around them, and a newline each.
 
     Tabs count as blanks, Windows line ends as line ends, a byte-order mark as nothing; line
     numbers are kept. Control characters raise TableError. Everything here runs at the speed
     of C on the whole file, because trial lists have millions of lines.
     """
     data = data.removeprefix(b"\xef\xbb\xbf")
-    bad = _CONTROL.search(data)
-    if bad:
-        number = data.count(b"\n", 0, bad.start()) + 1
-        raise TableError(
-            f"'{place}' line {number}: control character {bad[0]!r}; is this a text file?"
-        )
+    refuse_controls(data, place)
+    if data and not data.endswith(b"\n"):
+        data += b"\n"
     if b"\r" in data:
         data = data.replace(b"\r", b"")
     if b"\t" in data:
@@ -33,7 +30,17 @@ def normalised(data: bytes, place: str) -> bytes:
         data = data.replace(b" \n", b"\n")
     if b"\n " in data:
         data = data.replace(b"\n ", b"\n")
-    return data.removeprefix(b" ").removesuffix(b" ")
+    return data.removeprefix(b" ")
+
+
+def refuse_controls(data: bytes, place: str) -> None:
+    """Raise TableError if there are control characters, with the line of the first."""
+    bad = _CONTROL.search(data)
+    if bad:
+        number = data.count(b"\n", 0, bad.start()) + 1
+        raise TableError(
+            f"'{place}' line {number}: control character {bad[0]!r}; is this a text file?"
+        )
 
 
 def decoded(data: bytes, place: str) -> str:

@@ -99,9 +99,10 @@ def _regular(data: bytes, source: str) -> bytes:
         controls += int(np.count_nonzero(part < 32))
         newlines += int(np.count_nonzero(part == 10))
         blanks += int(np.count_nonzero(part == 32))
-    per_line = data[: data.find(b"\n")].count(b" ")
-    regular = controls == newlines and blanks == per_line * newlines and data[0] not in b" \xef"
-    if regular and b"\x7f" not in data:
+    first_line = data[: data.find(b"\n")]
+    words = first_line.removeprefix(b"\xef\xbb\xbf").split()
+    tidy = first_line == b" ".join(words) and controls == newlines and b"\x7f" not in data
+    if tidy and blanks == (len(words) - 1) * newlines:
         return data
     return normalised(data, source)
 

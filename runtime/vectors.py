@@ -53,9 +53,8 @@ def read_vectors(
     with np.errstate(over="ignore"):
         for key, data, span in entries:
             rows.add(key, data, span)
-    if only is None and not rows.ids:
-        reason = f"no entry can be read; the first: {skipped[0]}" if skipped else "it is empty"
-        raise TableError(f"'{rspecifier}': {reason}")
+    if skipped and not rows.ids:
+        raise TableError(f"'{rspecifier}': no entry can be read; the first: {skipped[0]}")
     return VectorTable(rspecifier, rows.ids, rows.finished(), skipped)
 
 
@@ -132,6 +131,8 @@ def _entries(
     """At most how many entries there are, and an iterator over them."""
     if specifier.kind == "scp":
         lines = read_scp(specifier)
+        if not lines:
+            raise TableError(f"'{specifier.text}': the table is empty")
         if only is not None:
             lines = {key: source for key, source in lines.items() if key in only}
         return len(lines), scp_entries(specifier, lines.items(), scp_root, skipped)
@@ -154,7 +155,7 @@ def _archive_spans(
         try:
             key, span = next(scan)
         except StopIteration:
-            return
+            break
         except TableError as error:
             if not specifier.permissive:
                 raise
@@ -165,3 +166,5 @@ def _archive_spans(
             raise TableError(f"{place}: '{key}' occurs twice; ids must be unique")
         seen.add(key)
         yield key, span
+    if not seen:
+        raise TableError(f"{place}: the table is empty")

@@ -118,7 +118,7 @@ def test_only_the_wanted_ids_are_loaded(tmp_path: Path, scp: Path) -> None:
 
 HEADER = b"a \0BFV \4"
 BROKEN = {
-    "empty": (b"", "it is empty"),
+    "empty": (b"", "the table is empty"),
     "truncated values": (binary_ark(VECTORS)[:-1], "'u4': truncated"),
     "truncated header": (HEADER[:-1], "'a': truncated"),
     "id without data": (b"a\nb\n", "the id 'a' at byte 0 has no data"),
@@ -206,6 +206,13 @@ def test_a_permissive_table_of_which_nothing_can_be_read_is_an_error(tmp_path: P
     (tmp_path / "x.scp").write_text("a nowhere\n")
     with pytest.raises(TableError, match="no entry can be read"):
         read_vectors(f"scp,p:{tmp_path}/x.scp")
+
+
+@pytest.mark.parametrize("kind", ["ark", "scp"])
+def test_an_empty_table_is_an_error_even_if_little_is_wanted(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "x").touch()
+    with pytest.raises(TableError, match="the table is empty"):
+        read_vectors(f"{kind}:{tmp_path}/x", only={"u1"})
 
 
 def test_vectors_of_any_size_are_iterated(tmp_path: Path) -> None:
