@@ -122,9 +122,7 @@ def searches(backend: Backend, prints: np.ndarray, path: Path, storage: str) -> 
         gallery.add_many(zip(names, prints, strict=True))
         added = time.perf_counter() - start
         rng = np.random.default_rng(1)
-        probes = backend.voiceprints(
-            rng.standard_normal((BATCH, 512)), rng.uniform(4, 240, BATCH)
-        )
+        probes = backend.voiceprints(rng.standard_normal((BATCH, 512)), rng.uniform(4, 240, BATCH))
         columns, vector = np.ascontiguousarray(probes.T), probes[0].copy()
         best = best_of(
             {

@@ -13,7 +13,8 @@ import onnx
 import torch
 
 from dcaplda.export import names, parity
-from dcaplda.export.algebra import float64
+from dcaplda.export.algebra import compile_backend, float64
+from dcaplda.export.familiarity import familiarity
 from dcaplda.export.graphs import build_graphs
 from dcaplda.runtime.bundle import FORMAT, FORMAT_VERSION, MANIFEST, sha256
 from dcaplda.runtime.errors import ModelError
@@ -91,6 +92,7 @@ def export_model(
         "architecture": {**config.to_dict(), "duration_parameters": model.duration_parameters},
         "calibration": _calibration(model),
         "training": dict(training) if training else None,
+        "familiarity": familiarity(compile_backend(model), training),
         "largest_difference_from_torch": differences,
     }
     write_bundle(directory, graphs, manifest)

@@ -96,6 +96,15 @@ def _worst(values: NDArray[np.floating], usual: Range) -> float:
     return float(values[int(ratios.argmax())])
 
 
+def precision_of(covariance: NDArray[np.floating]) -> NDArray[np.float64]:
+    """The inverse for Mahalanobis distances, also where the covariance has none.
+
+    A softmax puts z on a plane; its variance across is rounding noise of float32 (about 1e-13 of
+    the rest), which must not become a direction of enormous precision.
+    """
+    return np.linalg.pinv(np.asarray(covariance, np.float64), rcond=1e-9, hermitian=True)
+
+
 def read_familiarity(manifest: Mapping[str, Any], place: str) -> Familiarity:
     """Read the key `familiarity` of model.json; what is absent or null is not known."""
     told = manifest.get("familiarity") or {}

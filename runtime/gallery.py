@@ -202,7 +202,11 @@ class Gallery:
         self, blocks: tuple[Block, ...], probes: Float32, top_k: int, evidence: bool
     ) -> TopMatches:
         backend = self.backend
-        return search_blocks(backend._tile, blocks, probes, top_k, backend.threads, evidence)
+        # A comparison prepares its enrolment side, which is cheap for the few probes and not for
+        # the gallery; where the model does not tell the sides apart, they change places.
+        symmetric = not backend.info.voiceprint_inputs
+        tile = backend._tile if symmetric else lambda left, right: backend._tile(right, left).T
+        return search_blocks(tile, blocks, probes, top_k, backend.threads, evidence)
 
     def _probe(self, probe: Speaker | ArrayLike) -> Float32:
         values = probe.voiceprints if isinstance(probe, Speaker) else probe

@@ -56,8 +56,7 @@ def search_blocks(
     """The top_k best speakers for each probe (T, K); equal LLRs in the order of the blocks.
 
     Workers drop at once what is below the k-th best LLR met so far, so that almost nothing has
-    to be sorted. The probes are the enrolment side of `tile`: the forms are symmetric, and
-    that side is the one whose preparation costs.
+    to be sorted. `tile(probes, rows)` gives the LLRs (probes, rows).
     """
     best = _Best(len(probes), top_k)
     scratch = _Scratch(probes.shape[1])
