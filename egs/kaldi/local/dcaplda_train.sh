@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Trains a backend on a Kaldi data directory and exports it.
+
+usage="Usage: $0 [options] <data-dir> <xvector-scp> <exp-dir>
+e.g.: $0 --cmd \"\$train_cmd\" --config conf/dcaplda.toml data/train exp/xvectors_train/xvector.scp exp/dcaplda
+Options:
+  --cmd run.pl         how to run a job (run.pl, queue.pl, slurm.pl)
+  --config FILE        recipe (TOML), see conf/dcaplda.toml
+  --variant d-plda-dsd one of plda, d-plda, with -dd, -sd, -dsd or nothing
+  --seeds 0-3          train with several seeds and keep the best (needs dev sets in the recipe)
+  --frame-shift 0.01   seconds per frame, for durations
+Writes <exp-dir>/bundle, which local/dcaplda_score.sh takes."
+set -euo pipefail
+
+cmd=run.pl
+config=
+variant=
+seeds=
+frame_shift=0.01
+here=$(dirname "$0")
+. "$here/dcaplda_options.sh"
+[ $# -eq 3 ] || { echo "$usage" >&2; exit 1; }
+data=$1
+xvectors=$2
+dir=$3
+
+# A data directory of its own: the utt2dur of $data, if any, may count silence.
+mkdir -p "$dir/data" "$dir/log"
+for name in utt2spk utt2sess utt2dom segments; do
+  rm -f "$dir/data/$name"
+  if [ -f "$data/$name" ]; then cp "$data/$name" "$dir/data/"; fi
+done
+"$here/dcaplda_durations.sh" --frame-shift "$frame_shift" "$data" "$dir/data/utt2dur"
+
+options=()
+[ -z "$config" ] || options+=("--config=$config")
+[ -z "$variant" ] || options+=("--variant=$variant")
+[ -z "$seeds" ] || options+=("--seeds=$seeds")
+# $cmd may hold options of its own, as in Kaldi's cmd.sh.
+$cmd "$dir/log/train.log" \
+  train-backend ${options[@]+"${options[@]}"} "$dir/data" "scp:$xvectors" "$dir/model"
+$cmd "$dir/log/export.log" \
+  export-onnx "$dir/model" "$dir/bundle"
+echo "$0: the model is in $dir/bundle"
