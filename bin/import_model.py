@@ -9,10 +9,12 @@ USAGE = """Import a model of another program as an ONNX bundle.
 
 --from=dca-plda takes a checkpoint of the paper authors' program. --from=kaldi takes the files
 of a Kaldi backend and computes what ivector-subtract-global-mean, transform-vec,
-ivector-normalize-length and ivector-plda-scoring compute in a row.
+ivector-normalize-length and ivector-plda-scoring compute in a row. --from=cosine makes a bundle
+of cosine scoring for the embeddings of a table, centred at their mean.
 
 Usage: import-model --from=dca-plda [options] <checkpoint.pth> <bundle-dir>
    or: import-model --from=kaldi --plda=<file> [options] <bundle-dir>
+   or: import-model --from=cosine [options] <embeddings-rspecifier> <bundle-dir>
 e.g.: import-model --from=dca-plda --model-out=exp/imported trained.pth exp/bundle
  or: import-model --from=kaldi --plda=plda --transform=transform.mat --mean=mean.vec exp/bundle
 See also: export-onnx, score-trials
@@ -23,7 +25,7 @@ See also: export-onnx, score-trials
 class Options(CommonOptions):
     """Options of import-model."""
 
-    from_: str = option("", "where the model comes from: dca-plda or kaldi")
+    from_: str = option("", "where the model comes from: dca-plda, kaldi or cosine")
     model_out: str = option("", "dca-plda: directory for a torch model that training starts from")
     plda: str = option("", "kaldi: the PLDA model")
     transform: str = option("", "kaldi: the LDA (transform.mat); left out, there is none")
@@ -34,6 +36,8 @@ class Options(CommonOptions):
         False, "kaldi: as that option of ivector-plda-scoring"
     )
     smoothing: float = option(0.0, "kaldi: as that option of ivector-copy-plda")
+    center: bool = option(True, "cosine: subtract the mean of the embeddings")
+    calibration: str = option("", "cosine: calibration of calibrate-scores, to give LLRs")
 
     def __post_init__(self) -> None:
         """Check ranges."""
@@ -47,7 +51,9 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
         return _from_dca_plda(options, arguments, log)
     if options.from_ == "kaldi":
         return _from_kaldi(options, arguments, log)
-    raise UsageError(f"--from={options.from_}: expected dca-plda or kaldi")
+    if options.from_ == "cosine":
+        return _from_cosine(options, arguments, log)
+    raise UsageError(f"--from={options.from_}: expected dca-plda, kaldi or cosine")
 
 
 def _from_dca_plda(options: Options, arguments: list[str], log: Log) -> int:
@@ -88,6 +94,32 @@ def _from_kaldi(options: Options, arguments: list[str], log: Log) -> int:
     log.info(
         f"imported a PLDA of {backend.dim} dimensions to {arguments[0]}; graphs equal float64 "
         f"arithmetic within {worst:.1e}"
+    )
+    return 0
+
+
+def _from_cosine(options: Options, arguments: list[str], log: Log) -> int:
+    import numpy as np
+
+    from dcaplda.eval import score_calibration
+    from dcaplda.export.bundle_writer import export_model
+    from dcaplda.export.cosine import cosine_model
+    from dcaplda.runtime.vectors import read_vectors
+
+    if len(arguments) != 2:
+        raise UsageError("--from=cosine takes <embeddings-rspecifier> <bundle-dir>; see --help")
+    source, target = arguments
+    alpha, beta = 1.0, 0.0
+    if options.calibration:
+        found = score_calibration.load(options.calibration)
+        alpha, beta = found.alpha, found.beta
+    matrix = read_vectors(source).matrix
+    mean = matrix.mean(axis=0, dtype=np.float64) * float(options.center)
+    worst = max(export_model(cosine_model(mean, alpha, beta), target).values())
+    what = "LLRs" if options.calibration else "plain cosines: calibrate them"
+    log.info(
+        f"cosine scoring of {matrix.shape[1]} dimensions in {target} gives {what}; graphs equal "
+        f"torch within {worst:.1e}"
     )
     return 0
 

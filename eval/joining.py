@@ -1,7 +1,9 @@
 """Score files joined with trial keys by ids, never by line."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +69,14 @@ def read_scores(source: str, ids: IdTable, columns: Columns | None = None) -> Sc
     if not pairs:
         raise TableError(f"'{source}': no scores in it")
     return ScoreFile(source, np.concatenate(pairs), np.concatenate(values))
+
+
+def score_blocks(source: str) -> Iterator[tuple[Any, Any, Floats]]:
+    """The ids of `enroll test score` lines as polars columns and the scores, block by block."""
+    for block in word_blocks(source, 3, 4, "enroll test score"):
+        enroll, test, score = block.columns[:3]
+        check_ids(block, enroll, test)
+        yield enroll, test, _numbers(block, score)
 
 
 def _numbers(block: Block, column: object) -> Floats:

@@ -85,18 +85,20 @@ def build_world(config: WorldConfig, seed: int) -> World:
     """Draw the parameters of a world: the same for the same configuration and seed."""
     space = config.space
     dim = space.dim
-    names = [f"quality:{q}:{v}" for q, s in config.qualities.items() for v in s.values]
-    names += [f"factor:{f}" for f in config.factors] + [f"offset:{d}" for d in config.domains]
-    # One stream per name: adding a domain does not move those that are there.
-    streams = {name: np.random.default_rng([seed, _PARAMETERS, *name.encode()]) for name in names}
-    directions = {name: stream.standard_normal(dim) for name, stream in streams.items()}
+    factors = {name: _stream(seed, f"factor:{name}") for name in config.factors}
+    directions = {f"factor:{name}": rng.standard_normal(dim) for name, rng in factors.items()}
+    for name, quality in config.qualities.items():
+        titles = [f"quality:{name}:{value}" for value in quality.values]
+        directions |= _directions(seed, f"quality:{name}", titles, dim, quality.rank)
+    titles = [f"offset:{name}" for name in config.domains]
+    directions |= _directions(seed, "offset", titles, dim, space.offset_rank)
     is_speaker = np.arange(dim) < space.speaker_axes
     between = np.zeros(dim)
     between[is_speaker] = np.geomspace(space.speaker_first, space.speaker_last, space.speaker_axes)
     log_scales: dict[str, Array] = {}
     for name, factor in config.factors.items():
         count = round(factor.axes * dim)
-        chosen = streams[f"factor:{name}"].permutation(dim) < count
+        chosen = factors[name].permutation(dim) < count
         log_scales[name] = factor.scale * chosen.astype(np.float64)
     domains = {
         name: _build_domain(config, name, section, directions, log_scales, is_speaker)
@@ -104,6 +106,19 @@ def build_world(config: WorldConfig, seed: int) -> World:
     }
     rng = np.random.default_rng([seed, _PARAMETERS])
     return World(_mixing(rng, dim), rng.standard_normal(dim), between, domains)
+
+
+def _stream(seed: int, name: str) -> np.random.Generator:
+    """Random numbers of one name: adding another domain or factor does not move them."""
+    return np.random.default_rng([seed, _PARAMETERS, *name.encode()])
+
+
+def _directions(seed: int, family: str, titles: list[str], dim: int, rank: int) -> dict[str, Array]:
+    """A vector of about unit variance per axis for each title, all in a subspace of `rank`."""
+    if rank == 0 or rank >= dim:
+        return {title: _stream(seed, title).standard_normal(dim) for title in titles}
+    basis = _stream(seed, f"basis:{family}").standard_normal((rank, dim)) / math.sqrt(rank)
+    return {title: _stream(seed, title).standard_normal(rank) @ basis for title in titles}
 
 
 def _mixing(rng: np.random.Generator, dim: int) -> Array:

@@ -45,12 +45,15 @@ class SpaceSection:
     """The same of the least telling one; between them it falls geometrically."""
     chunk_seconds: float
     """Speech of so many seconds has as much noise of its own as its session."""
+    offset_rank: int = 0
+    """Dimension of the subspace in which the domains' own offsets lie; 0: the whole space."""
 
     def __post_init__(self) -> None:
         """Check ranges."""
         _require(self.dim >= 2, "space.dim", self.dim, "at least 2")
         fits = 1 <= self.speaker_axes <= self.dim
         _require(fits, "space.speaker_axes", self.speaker_axes, "from 1 to space.dim")
+        _require(self.offset_rank >= 0, "space.offset_rank", self.offset_rank, "at least 0")
         for key in ("speaker_first", "speaker_last", "chunk_seconds"):
             _require(getattr(self, key) > 0, f"space.{key}", getattr(self, key), "above 0")
 
@@ -63,9 +66,12 @@ class QualitySection:
     """Names of the values."""
     size: float
     """How far a value moves a speaker: standard deviation per speaker axis."""
+    rank: int = 0
+    """Dimension of the subspace in which the values lie; 0: the whole speaker space."""
 
     def __post_init__(self) -> None:
         """Check ranges."""
+        _require(self.rank >= 0, "rank", self.rank, "at least 0")
         unique = bool(self.values) and len(set(self.values)) == len(self.values)
         _require(unique, "values", self.values, "one or more names, none twice")
         _require(self.size >= 0, "size", self.size, "at least 0")

@@ -1,0 +1,91 @@
+"""An affine calibration on disk, and score files passed through it."""
+
+import io
+import json
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dcaplda.eval.calibration import apply_affine, fit_affine
+from dcaplda.eval.joining import join, read_scores, score_blocks
+from dcaplda.eval.lines import IdTable
+from dcaplda.eval.metrics import cllr
+from dcaplda.eval.trial_keys import Allowance, read_key
+from dcaplda.runtime.errors import InputError
+from dcaplda.runtime.files import replacing
+from dcaplda.runtime.specifiers import Writer
+
+FORMAT = "dcaplda-calibration"
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """llr = alpha * score + beta (paper, eq. 16), and where it comes from."""
+
+    alpha: float
+    beta: float
+    prior: float
+    n_target: int
+    n_nontarget: int
+    cllr: float
+    """Cllr at the prior, on the very trials that it was fitted on."""
+
+
+def fit(trials: str, scores: str, prior: float, allow: Allowance) -> Calibration:
+    """Fit by linear logistic regression at `prior` (eq. 14) on labelled trials."""
+    ids = IdTable()
+    joined = join(read_key(trials, ids, allow), read_scores(scores, ids), allow)
+    target, nontarget = joined.split()
+    alpha, beta = fit_affine(target, nontarget, prior)
+    if not alpha > 0:
+        raise InputError(
+            f"'{scores}': higher scores do not go with target trials (alpha = {alpha:g}); "
+            "are the labels or the sign of the scores turned round?"
+        )
+    after = cllr(apply_affine(target, alpha, beta), apply_affine(nontarget, alpha, beta), prior)
+    return Calibration(alpha, beta, prior, len(target), len(nontarget), after)
+
+
+def save(calibration: Calibration, path: str) -> None:
+    """Write as JSON, whole or not at all."""
+    text = json.dumps({"format": FORMAT, **asdict(calibration)}, indent=2) + "\n"
+    with replacing(path) as beside:
+        Path(beside).write_text(text, encoding="utf-8")
+
+
+def load(path: str) -> Calibration:
+    """Read what `save` wrote."""
+    try:
+        values = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    except ValueError as error:
+        raise InputError(f"{path}: not JSON ({error})") from None
+    if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
+        raise InputError(f"{path}: not a calibration; make one with calibrate-scores")
+    try:
+        calibration = Calibration(**values)
+        finite = math.isfinite(calibration.alpha) and math.isfinite(calibration.beta)
+    except TypeError:
+        finite = False
+    if not finite:
+        raise InputError(f"{path}: alpha and beta are not two numbers; fit the calibration again")
+    return calibration
+
+
+def apply(calibration: Calibration, scores: str, stream: Writer) -> int:
+    """Write the calibrated lines of a score file, in its order, block by block."""
+    import polars as pl
+
+    count = 0
+    for enroll, test, values in score_blocks(scores):
+        llrs = apply_affine(values, calibration.alpha, calibration.beta).astype(np.float32)
+        lines = io.BytesIO()
+        pl.DataFrame({"enroll": enroll, "test": test, "llr": llrs}).write_csv(
+            lines, include_header=False, separator=" ", quote_style="never"
+        )
+        stream.write(lines.getbuffer())
+        count += len(llrs)
+    return count
