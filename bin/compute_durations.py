@@ -10,13 +10,14 @@ from dcaplda.runtime.errors import TableError
 USAGE = """Compute the seconds of speech of each utterance.
 
 From Kaldi's voice activity decisions (the sum of the speech frames; the best choice where the
-extractor drops silence), from numbers of frames, or from a segments file. An utterance without
-any speech is left out, with a warning.
+extractor drops silence), from numbers of frames, from a segments file, or from the lengths of
+WAV files. An utterance without any speech is left out, with a warning.
 
 Usage: compute-durations [options] <utt2dur-wxfilename>
 e.g.: compute-durations --vad=scp:data/test/vad.scp data/test/utt2dur
  or: compute-durations --num-frames=data/test/utt2num_frames --frame-shift=0.01 utt2dur
  or: compute-durations --segments=data/test/segments utt2dur
+ or: compute-durations --wav=scp:data/test/wav.scp utt2dur
 See also: score-trials, train-backend
 """
 # Of warnings that name an utterance, before only their number is given.
@@ -30,14 +31,15 @@ class Options(CommonOptions):
     vad: str = option("", "voice activity: vectors of 0 and 1, one value per frame (vad.scp)")
     num_frames: str = option("", "numbers of frames (utt2num_frames)")
     segments: str = option("", "segments: 'utterance recording start end', in seconds")
+    wav: str = option("", "WAV files: whole recordings, for extractors that use all of them")
     frame_shift: float = option(0.01, "seconds per frame, for --vad and --num-frames")
     scp_root: str = option("", "directory where relative file names in an scp start")
 
     def __post_init__(self) -> None:
         """Exactly one input."""
-        given = [name for name in (self.vad, self.num_frames, self.segments) if name]
+        given = [name for name in (self.vad, self.num_frames, self.segments, self.wav) if name]
         if len(given) != 1:
-            raise ValueError("give one of --vad, --num-frames and --segments")
+            raise ValueError("give one of --vad, --num-frames, --segments and --wav")
         if not 0 < self.frame_shift < math.inf:
             raise ValueError(f"--frame-shift={self.frame_shift:g}: expected seconds above 0")
 
@@ -83,6 +85,28 @@ def segment_seconds(table: str) -> Iterator[tuple[str, float]]:
         yield words[0], end - start
 
 
+def recording_seconds(table: str, scp_root: str) -> Iterator[tuple[str, float]]:
+    """Utterances and the lengths of their WAV files, from the files' headers."""
+    import io
+    import os
+    import wave
+
+    from dcaplda.runtime.scp import read_scp
+    from dcaplda.runtime.specifiers import is_pipe, parse_rspecifier, read_input
+
+    for name, source in read_scp(parse_rspecifier(table)).items():
+        try:
+            # A pipe has to be read whole; of a file the header is enough.
+            place = io.BytesIO(read_input(source)) if is_pipe(source) else None
+            with wave.open(place or os.path.join(scp_root, source), "rb") as stream:
+                yield name, stream.getnframes() / stream.getframerate()
+        except (OSError, EOFError, wave.Error, ZeroDivisionError) as error:
+            raise TableError(
+                f"'{table}': '{name}' points to '{source}', which is no readable PCM WAV file "
+                f"({error}); convert it first"
+            ) from None
+
+
 def body(options: Options, arguments: list[str], log: Log) -> int:
     """Read one of the inputs, write utt2dur."""
     from dcaplda.runtime.specifiers import check_output, table_source, writing
@@ -92,6 +116,8 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     check_output(target)
     if options.segments:
         entries, unit = segment_seconds(options.segments), 1.0
+    elif options.wav:
+        entries, unit = recording_seconds(options.wav, options.scp_root), 1.0
     elif options.vad:
         entries, unit = speech_frames(options, log), options.frame_shift
     else:

@@ -1,3 +1,4 @@
+import wave
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,16 @@ def test_segments(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_text() == "a 2.75\nb 6.75\n"
 
 
+def test_recordings(tmp_path: Path) -> None:
+    with wave.open(str(tmp_path / "a.wav"), "wb") as stream:
+        stream.setparams((1, 2, 16000, 0, "NONE", ""))
+        stream.writeframes(bytes(2 * 24000))
+    (tmp_path / "wav.scp").write_text(f"a a.wav\nb cat {tmp_path}/a.wav |\n")
+    options = [f"--wav=scp:{tmp_path}/wav.scp", f"--scp-root={tmp_path}"]
+    assert main([*options, f"{tmp_path}/out"]) == 0
+    assert (tmp_path / "out").read_text() == "a 1.5\nb 1.5\n"
+
+
 def test_rounding_leaves_no_trace(tmp_path: Path) -> None:
     (tmp_path / "frames").write_text("".join(f"u{n} {n}\n" for n in range(1, 3000)))
     assert main([f"--num-frames={tmp_path}/frames", f"{tmp_path}/out"]) == 0
@@ -63,6 +74,8 @@ def test_rounding_leaves_no_trace(tmp_path: Path) -> None:
         ("--vad=ark:{}", b"", "the table is empty"),
         ("--vad=ark:{}", binary_ark(VAD)[:-2], "truncated"),
         ("--vad={}", b"", "is not an rspecifier"),
+        ("--wav=scp:{}", b"a nowhere.wav\n", "'a' points to 'nowhere.wav'"),
+        ("--wav=scp:{}", b"a /dev/null\n", "no readable PCM WAV file"),
         ("--vad=ark:{0} --num-frames={0}", b"", "give one of"),
         ("--frame-shift=0 --num-frames={}", b"", "expected seconds above 0"),
     ],
