@@ -103,6 +103,8 @@ class GalleryStore:
             if identity != APPLICATION_ID:
                 self._create(connection, fingerprint, storage)
             settings = dict(connection.execute("SELECT name, value FROM settings"))
+        if not {"version", "fingerprint", "storage"} <= settings.keys():
+            raise GalleryError(f"{self.path}: its settings are damaged; restore a copy")
         version = int(settings["version"])
         if version > VERSION:
             raise GalleryError(

@@ -3,9 +3,21 @@
 import numpy as np
 
 from dcaplda.runtime import Backend
+from dcaplda.runtime.gallery import Gallery
 
 
 def verify_one(task: tuple[Backend, np.ndarray, np.ndarray]) -> float:
     """LLR of row 1 against row 0."""
     backend, x, d = task
     return backend.verify(backend.enroll(x[0], d[0]), x[1], d[1], prior=0.5).llr
+
+
+def add_and_search(task: tuple[str, str, int, np.ndarray]) -> bool:
+    """Add speakers one by one; each must be found at once, and best by itself."""
+    directory, path, number, prints = task
+    with Gallery.open(path, Backend.load(directory, threads=1)) as gallery:
+        for i, row in enumerate(prints):
+            gallery.add(f"p{number}-{i}", row)
+            if f"p{number}-{i}" not in {match.speaker for match in gallery.search(row, 1000)}:
+                return False
+    return True
