@@ -66,6 +66,10 @@ class Options(CommonOptions):
     cost_miss: float = option(1.0, "cost of a miss, with --prior")
     cost_fa: float = option(1.0, "cost of a false acceptance, with --prior")
     output: str = option("llr", "llr, or posterior (needs --prior)")
+    score_norm: str = option("", "normalize by a cohort: s (S-norm) or as (AS-Norm1); not LLRs")
+    cohort: str = option("", "rspecifier of the cohort's embeddings, for --score-norm")
+    cohort_durations: str = option("", "seconds of speech of the cohort")
+    top_n: int = option(0, "highest cohort scores that AS-Norm1 takes for each side")
     part: int = option(1, "which of --num-parts slices of the trials to score, from 1")
     num_parts: int = option(1, "cat of the parts' score files equals the whole, byte for byte")
     threads: int = option(0, "threads to use (default: all cores)")
@@ -90,6 +94,10 @@ class Options(CommonOptions):
             raise ValueError("--output=posterior, --cost-miss and --cost-fa need --prior")
         if self.threads < 0 or not self.min_duration >= 0 or not self.frame_shift >= 0:
             raise ValueError("--threads, --min-duration and --frame-shift cannot be negative")
+        if self.score_norm or self.cohort or self.top_n:
+            from dcaplda.bin.cohort import check_options
+
+            check_options(self)
         if self.num_utts and self.spk2utt:
             raise ValueError("--num-utts is for averaged vectors, --spk2utt for single ones")
         if self.enroll_voiceprints and (self.num_utts or self.multi_enroll == "voiceprints"):
@@ -183,9 +191,17 @@ def _score(
         llrs = backend.score_trials(
             enroll, test, model, row, groups=groups, part=(begin, end), progress=progress
         )
+    watch.lap("compare")
+    if options.score_norm:
+        from dcaplda.bin.cohort import normalized, read_cohort
+
+        cohort = read_cohort(options, backend, log)
+        chosen = model[begin:end], row[begin:end]
+        llrs = normalized(backend, cohort, options.top_n, (enroll, test, groups), chosen, llrs)
+        log.info(f"normalized by a cohort of {len(cohort)}: calibrate before use as LLRs")
+        watch.lap("normalize")
     if options.short == "zero":
         llrs[short[begin:end]] = 0.0
-    watch.lap("compare")
     done = trials.take(slice(begin, end))
     return _Scored(done, llrs, n_asked - (end - begin), int(short[begin:end].sum()))
 

@@ -88,3 +88,87 @@ def test_a_cohort_of_copies_is_refused_by_name(backend, voices):
         score_norm.tested_statistics(backend, voices["test"], copies, ids=list("abcdefg"))
     with pytest.raises(InputError, match="has 1 voiceprints"):
         score_norm.tested_statistics(backend, voices["test"], copies[:1])
+
+
+@pytest.fixture
+def files(tmp_path, rng, backend):
+    """Tables of embeddings, durations, models and trials, as score-trials takes them."""
+    from dcaplda.runtime.vector_writer import write_vectors
+
+    dim = backend.info.embedding_dim
+    for name, count in (("x", 12), ("cohort", 30)):
+        ids = [f"{name}{i}" for i in range(count)]
+        write_vectors(f"ark:{tmp_path}/{name}.ark", ids, rng.standard_normal((count, dim)))
+        seconds = rng.uniform(3, 60, count).round(2)
+        lines = (f"{i} {d}\n" for i, d in zip(ids, seconds, strict=True))
+        (tmp_path / f"{name}.dur").write_text("".join(lines))
+    (tmp_path / "models").write_text("a x0 x1 x2\nb x3\n")
+    (tmp_path / "trials").write_text("".join(f"{m} x{i}\n" for i in range(4, 12) for m in "ab"))
+    return tmp_path
+
+
+def run_tool(files, small_bundle, *options):
+    from dcaplda.bin import score_trials
+
+    table, out = f"ark:{files}/x.ark", files / "scores"
+    common = [f"--durations={files}/x.dur", f"--spk2utt={files}/models", "--threads=1"]
+    arguments = [str(small_bundle), table, table, str(files / "trials"), str(out)]
+    status = score_trials.main([*common, *options, *arguments])
+    return np.loadtxt(out, usecols=2) if status == 0 else None
+
+
+@pytest.mark.parametrize(("kind", "top_n"), [("s", 30), ("as", 8)])
+def test_score_trials_normalizes_single_and_multi_models(files, small_bundle, backend, kind, top_n):
+    from dcaplda.runtime.text_tables import read_durations
+    from dcaplda.runtime.vectors import read_vectors
+
+    cohort = [f"--cohort=ark:{files}/cohort.ark", f"--cohort-durations={files}/cohort.dur"]
+    choice = [f"--score-norm={kind}", *([f"--top-n={top_n}"] if kind == "as" else [])]
+    found = run_tool(files, small_bundle, *choice, *cohort).reshape(8, 2).T
+    made = {}
+    for name in ("x", "cohort"):
+        table = read_vectors(f"ark:{files}/{name}.ark")
+        seconds = read_durations(str(files / f"{name}.dur"))
+        made[name] = backend.voiceprints(table.matrix, [seconds[i] for i in table.ids])
+    rows = {
+        "test": backend.compare(made["x"], made["x"][4:]).astype(np.float64),
+        "cohort": backend.compare(made["x"], made["cohort"]).astype(np.float64),
+    }
+    raw, against = (np.stack([part[:3].mean(0), part[3]]) for part in rows.values())
+    expected = written_out(raw, against, backend.compare(made["cohort"], made["x"][4:]).T, top_n)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_parts_of_normalized_scores_equal_the_whole(files, small_bundle):
+    cohort = [f"--cohort=ark:{files}/cohort.ark", f"--cohort-durations={files}/cohort.dur"]
+    whole = run_tool(files, small_bundle, "--score-norm=s", *cohort)
+    parts = [
+        run_tool(files, small_bundle, "--score-norm=s", *cohort, f"--part={p}", "--num-parts=3")
+        for p in (1, 2, 3)
+    ]
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--score-norm=z", "--cohort=ark:c"], "expected s or as"),
+        (["--score-norm=s"], "go together"),
+        (["--score-norm=as", "--cohort=ark:c"], "needs --top-n"),
+        (["--score-norm=s", "--cohort=ark:c", "--prior=0.5"], "not LLRs"),
+        (["--score-norm=s", "--cohort=ark:{files}/cohort.ark"], "give --cohort-durations"),
+        (
+            [
+                "--score-norm=s",
+                "--cohort=ark:{files}/cohort.ark",
+                "--cohort-durations={files}/x.dur",
+            ],
+            "30 of the cohort are not in it, first 'cohort0'",
+        ),
+    ],
+)
+def test_options_that_do_not_fit_are_one_clear_line(files, small_bundle, capsys, options, words):
+    given = [word.replace("{files}", str(files)) for word in options]
+    assert run_tool(files, small_bundle, *given) is None
+    assert words in capsys.readouterr().err.splitlines()[-1]
+    assert not (files / "scores").exists()
