@@ -187,6 +187,7 @@ def histograms(systems: Systems, palette: Palette) -> Any:
     """Densities of both classes, a panel for each system, with the Bayes thresholds."""
     figure = new_figure((WIDE[0], 0.9 + 1.9 * len(systems)))
     panels = figure.subplots(len(systems), 1, squeeze=False, sharex=True)[:, 0]
+    low, high = _common_range(systems)
     for axes, (name, curves) in zip(panels, systems.items(), strict=True):
         for density, colour, label, hatch in (
             (curves.nontarget_density, palette.nontarget, "nontarget", None),
@@ -206,6 +207,8 @@ def histograms(systems: Systems, palette: Palette) -> Any:
                     alpha=0.35,
                 )
         for point in curves.points:
+            if not low < point.threshold < high:
+                continue
             axes.axvline(point.threshold, color=palette.ink, linewidth=0.9, linestyle=(0, (2, 2)))
             axes.annotate(
                 f"prior {point.prior:g}",
@@ -222,5 +225,5 @@ def histograms(systems: Systems, palette: Palette) -> Any:
         axes.set_title(name, loc="left")
     panels[0].legend(loc="upper left")
     panels[-1].set_xlabel("LLR, with the Bayes thresholds")
-    panels[-1].set_xlim(*_common_range(systems))
+    panels[-1].set_xlim(low, high)
     return figure

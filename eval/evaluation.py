@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -146,7 +147,7 @@ def _facts(
 def evaluate_lines(source: str, work: Work) -> Result:
     """The result of Kaldi's `score label` lines, which have no ids."""
     scores, labels = read_score_label_lines(source)
-    name = "stdin" if source in ("-", "") else source
+    name = "stdin" if source in ("-", "") else Path(source).name
     target, nontarget = scores[labels], scores[~labels]
     try:
         found = measure(target, nontarget, work.settings)

@@ -8,7 +8,7 @@ import itertools
 import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,8 +59,19 @@ class Block:
         return f"'{self.place}' line {self.first_line + row}"
 
 
-def raw_blocks(source: str) -> Iterator[tuple[int, bytes]]:
-    """Whole lines of a file, pipe or stdin, some megabytes at a time, with their line number."""
+class RawBlock(NamedTuple):
+    """Whole lines as bytes, the number of the first and how many there are."""
+
+    line: int
+    data: bytes
+    n_lines: int
+
+
+RawBlocks = Iterator[RawBlock]
+
+
+def raw_blocks(source: str) -> RawBlocks:
+    """The lines of a file, pipe or stdin, some megabytes at a time."""
     data = read_input(source)
     start, line = 0, 1
     while start < len(data):
@@ -68,8 +79,9 @@ def raw_blocks(source: str) -> Iterator[tuple[int, bytes]]:
         if end < len(data):
             end = data.rfind(b"\n", start, end) + 1 or data.find(b"\n", end) + 1 or len(data)
         block = data[start:end]
-        yield line, block
-        line += block.count(b"\n")
+        n_lines = block.count(b"\n") + (not block.endswith(b"\n"))
+        yield RawBlock(line, block, n_lines)
+        line += n_lines
         _forget(data, end)
         start = end
 
@@ -82,15 +94,12 @@ def _forget(data: Buffer, end: int) -> None:
             data.madvise(mmap.MADV_DONTNEED, 0, length)
 
 
-RawBlocks = Iterator[tuple[int, bytes]]
-
-
 def peeked(blocks: RawBlocks) -> tuple[str, RawBlocks]:
     """The first line of a file, and the same blocks again."""
     first = next(blocks, None)
     if first is None:
         return "", blocks
-    line = first[1].partition(b"\n")[0].decode("utf-8", "replace").strip("\r\ufeff")
+    line = first.data[: first.data.find(b"\n")].decode("utf-8", "replace").strip("\r\ufeff")
     return line, itertools.chain([first], blocks)
 
 
@@ -102,28 +111,39 @@ def word_blocks(
     `expected` says in an error what a line should hold.
     """
     empty = True
-    for line, raw in blocks if blocks is not None else raw_blocks(source):
-        plain = not any(mark in raw for mark in (b"\t", b"\r", b"\0", b"\xef\xbb\xbf"))
-        columns = _fast_columns(raw, least, most) if plain else None
+    for raw in blocks if blocks is not None else raw_blocks(source):
+        odd = any(mark in raw.data for mark in (b"\t", b"\r", b"\0"))
+        odd |= raw.data.startswith(b"\xef\xbb\xbf")
+        columns = None if odd else _fast_columns(raw, least, most)
         if columns is None:
-            columns = _checked_columns(raw, line, source, least, most, expected)
+            columns = _fast_columns(_tidied(raw, source), least, most)
+        if columns is None:
+            columns = _checked_columns(raw, source, least, most, expected)
         empty = False
-        yield Block(source, line, columns)
+        yield Block(source, raw.line, columns)
     if empty:
         raise TableError(f"'{source}': the file is empty; expected lines '{expected}'")
 
 
-def _fast_columns(raw: bytes, least: int, most: int) -> list[Any] | None:
+def _tidied(raw: RawBlock, place: str) -> RawBlock:
+    """The same lines with single blanks; unchanged if they are not text at all."""
+    try:
+        return raw._replace(data=normalised(raw.data, place))
+    except TableError:
+        return raw  # whoever looks closer will find it again, with the right line number
+
+
+def _fast_columns(raw: RawBlock, least: int, most: int) -> list[Any] | None:
     """Columns of lines with single blanks; None if any line needs a closer look."""
     import polars as pl
 
-    width = raw[: raw.find(b"\n")].count(b" ") + 1
+    width = raw.data[: raw.data.find(b"\n")].count(b" ") + 1
     if not least <= width <= most:
         return None
     names = [str(number) for number in range(width)]
     try:
         frame = pl.read_csv(
-            raw,
+            raw.data,
             has_header=False,
             separator=" ",
             quote_char=None,
@@ -131,26 +151,23 @@ def _fast_columns(raw: bytes, least: int, most: int) -> list[Any] | None:
         )
     except pl.exceptions.PolarsError:
         return None
-    n_lines = raw.count(b"\n") + (not raw.endswith(b"\n"))
     # A double blank, a short or an empty line shows as a null, or as a line too few.
-    if frame.height != n_lines or any(frame[name].null_count() for name in names[:least]):
+    if frame.height != raw.n_lines or any(frame[name].null_count() for name in names[:least]):
         return None
     columns = frame.get_columns()
-    return columns + [pl.repeat(None, n_lines, dtype=pl.String, eager=True)] * (most - width)
+    return columns + [pl.repeat(None, raw.n_lines, dtype=pl.String, eager=True)] * (most - width)
 
 
-def _checked_columns(
-    raw: bytes, first_line: int, place: str, least: int, most: int, expected: str
-) -> list[Any]:
+def _checked_columns(raw: RawBlock, place: str, least: int, most: int, expected: str) -> list[Any]:
     """The same for lines of any width and spacing; an error names the first bad line."""
     import polars as pl
 
     # Empty lines in front keep the line numbers of the checks true; rarely is this path taken.
-    text = decoded(normalised(b"\n" * (first_line - 1) + raw, place), place)
+    text = decoded(normalised(b"\n" * (raw.line - 1) + raw.data, place), place)
     # Blank lines at the end are nobody's trials; inside they are a sign of damage.
-    lines = text.rstrip("\n").split("\n")[first_line - 1 :]
+    lines = text.rstrip("\n").split("\n")[raw.line - 1 :]
     rows = [line.split(" ") if line else [] for line in lines]
-    for number, (row, line) in enumerate(zip(rows, lines, strict=True), first_line):
+    for number, (row, line) in enumerate(zip(rows, lines, strict=True), raw.line):
         if not least <= len(row) <= most:
             found = f"found {line[:80]!r}" if line else "found a blank line"
             raise TableError(f"'{place}' line {number}: expected '{expected}', {found}")
@@ -171,8 +188,8 @@ def headed_blocks(
 
     header: list[str] = []
     separator = b" "
-    for line, raw in blocks if blocks is not None else raw_blocks(source):
-        raw = raw.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
+    for line, data, _ in blocks if blocks is not None else raw_blocks(source):
+        raw = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
         if not header:
             top = raw[: raw.find(b"\n") if b"\n" in raw else len(raw)]
             separator = next((mark for mark in (b"\t", b",") if mark in top), b" ")

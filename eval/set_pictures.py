@@ -67,7 +67,7 @@ def _cut(heights: list[float], ends: list[float]) -> float:
     """Upper end of the axis: all there is if it is alike, else a bit more than most need."""
     finite = sorted(height for height in heights if np.isfinite(height)) or [1.0]
     highest = max([finite[-1], *(end for end in ends if np.isfinite(end))])
-    return 1.08 * min(highest, max(3.0 * finite[len(finite) // 2], 1.2))
+    return 1.08 * min(highest, max(3.0 * finite[len(finite) // 2], 1.2)) or 1.0
 
 
 def _bar(

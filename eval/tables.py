@@ -30,7 +30,7 @@ def show(name: str, value: float) -> str:
         return f"{value:.2f}"
     if name.startswith("calibration_loss"):
         return f"{100.0 * value:.1f}"
-    return f"{value:.4f}"
+    return f"{value:.4f}" if value < 1e5 else f"{value:.3g}"
 
 
 Blocks = list[list[str]]

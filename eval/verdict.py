@@ -6,10 +6,10 @@ from dcaplda.eval.measure import Settings, prior_name
 from dcaplda.eval.results import Result
 from dcaplda.runtime.decision import bayes_threshold
 
-GOOD_LOSS = 0.10
-"""Share of Cllr lost to miscalibration up to which the scores are taken as LLRs."""
-FAIR_LOSS = 0.25
-"""Share up to which they may be used with care."""
+GOOD_LOSS, GOOD_EXCESS = 0.10, 0.01
+"""Share of Cllr, or Cllr itself, lost to miscalibration up to which scores count as LLRs."""
+FAIR_LOSS, FAIR_EXCESS = 0.25, 0.03
+"""The same up to which they may be used with care."""
 
 YES, CARE, NO = "yes", "care", "no"
 _ORDER = (YES, CARE, NO)
@@ -44,7 +44,11 @@ def _at(result: Result, prior: float, settings: Settings) -> tuple[str, str]:
     span = result.intervals.get(f"calibration_loss_{name}")
     if span:
         share += f" (interval {100 * span[0]:.0f} to {100 * span[1]:.0f} %)"
-    grade = YES if loss <= GOOD_LOSS else CARE if loss <= FAIR_LOSS else NO
+    grade = NO
+    if loss <= FAIR_LOSS or cllr - least <= FAIR_EXCESS:
+        grade = CARE
+    if loss <= GOOD_LOSS or cllr - least <= GOOD_EXCESS:
+        grade = YES
     text = f"{where}, {share}; the best affine calibration would leave {_number(least)}."
     if cllr >= 1.0:
         grade = NO

@@ -105,6 +105,25 @@ def test_many_blocks_give_the_same_as_one(joined, monkeypatch):
     assert found.labels.tolist() == labels.astype(bool).tolist()
 
 
+@pytest.mark.parametrize("block_bytes", [40, 1 << 25])
+@pytest.mark.parametrize(
+    "bad,words",
+    [
+        (b"a z nan\n", "the score is NaN"),
+        (b"a  z\tx\n", "expected a score"),
+        (b"a z\n", "'enroll test score'"),
+        (b"\xff z 3\n", "not UTF-8"),
+    ],
+)
+def test_errors_name_the_line_in_any_block(tmp_path, monkeypatch, block_bytes, bad, words):
+    monkeypatch.setattr(lines, "BLOCK_BYTES", block_bytes)
+    good = b"".join(b"e%d t 1.5\n" % number for number in range(20))
+    (tmp_path / "scores").write_bytes(good + bad + good.replace(b"e", b"f"))
+    with pytest.raises(DcapldaError, match="line 21: ") as caught:
+        read_scores(str(tmp_path / "scores"), IdTable())
+    assert words in str(caught.value)
+
+
 def test_oddities_are_counted_when_allowed(joined):
     trials = TRIALS + "c x target\nc y\nb y target\n"
     scores = SCORES + "z z 9\na x 1.5\nc y 4\n"

@@ -194,6 +194,7 @@ def test_a_feature_of_the_future_uses_the_exported_grid():
     "result,grade,words",
     [
         (make_result("s", "x", 0.40, 0.39), YES, "3 % of the Cllr of 0.400"),
+        (make_result("s", "x", 0.006, 0.0), YES, "100 % of the Cllr of 0.006"),
         (make_result("s", "x", 0.50, 0.40, affine=(0.6, 0.0)), CARE, "too confident"),
         (make_result("s", "x", 0.50, 0.30, affine=(1.0, 2.0)), NO, "too low (the best shift is"),
         (make_result("s", "x", 1.10, 1.00), NO, "worse than no scores"),
