@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 USAGE = """Simulate a speaker verification experiment from a world file and a seed.
 
 Writes Kaldi data directories with x-vectors: train (chunks), train_full (whole recordings),
-cohort, and for every held-out (trnh), development and evaluation domain a full and a short
-set with its trials, the trials of models of three utterances, and the exact LLR of every
-trial (oracle_single, oracle_multi), which no system can beat on average.
+cohort, calibration (trials of training speakers), and for every held-out (trnh), development
+and evaluation domain a full and a short set with its trials, the trials of models of three
+utterances, and the exact LLR of every trial (oracle_single, oracle_multi), which no system can
+beat on average.
 
 Usage: simulate-xvectors [options] <world.toml> <out-dir>
 e.g.: simulate-xvectors --seed=0 egs/simulated/conf/demo-world.toml exp/demo/data
@@ -66,6 +67,7 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
             rows = cohort_rows(config, utterances, options.seed)
             _write_data(root / "cohort", taken(utterances, rows))
             log.info(f"cohort: {len(rows)} utterances of train")
+            _write_calibration(root, config, utterances, options.seed, log)
     names = []
     for test_set in evaluation_sets(config, world, options.seed):
         words = _write_test_set(root, test_set, world, options.oracle)
@@ -110,6 +112,22 @@ def _write_data(directory: Path, utterances: "Utterances") -> None:
     _write_lines(directory / "spk2utt", (f"{s} {' '.join(names)}" for s, names in members.items()))
     wspecifier = f"ark,scp:{directory}/xvector.ark,{directory}/xvector.scp"
     write_vectors(wspecifier, utterances.ids, utterances.embeddings)
+
+
+def _write_calibration(
+    root: Path, config: "WorldConfig", training: "Utterances", seed: int, log: Log
+) -> None:
+    """Trials of training speakers, for calibrate-scores."""
+    from dcaplda.eval.simulation import calibration_trials, taken
+
+    rows, trials = calibration_trials(config, training, seed)
+    _write_data(root / "calibration", taken(training, rows))
+    lines = (
+        f"{training.ids[a]} {training.ids[b]} {'target' if same else 'nontarget'}"
+        for a, b, same in trials
+    )
+    _write_lines(root / "calibration" / "trials_single", lines)
+    log.info(f"calibration: {len(trials)} trials of training speakers")
 
 
 def _write_test_set(root: Path, test_set: "EvaluationSet", world: "World", oracle: bool) -> str:

@@ -160,6 +160,8 @@ class SetsSection:
     """The same of trials that enrol several recordings, whose exact LLR takes longer."""
     cohort: int = 1000
     """Training utterances of each domain in the cohort for score normalization."""
+    calibration_speakers: int = 1000
+    """Training speakers in the trials for calibrating other systems' scores."""
 
     def __post_init__(self) -> None:
         """Check ranges."""
@@ -167,6 +169,7 @@ class SetsSection:
             _require_range(f"sets.{key}", getattr(self, key))
         least = dict.fromkeys(("chunks", "enroll_recordings", "test_recordings", "cohort"), 1)
         least |= {"nontargets": 1, "multi_nontargets": 1, "heldout_speakers": 2}
+        least |= {"calibration_speakers": 2}
         for key, value in least.items():
             found = getattr(self, key)
             _require(found >= value, f"sets.{key}", found, f"at least {value}")
