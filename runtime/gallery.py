@@ -4,16 +4,15 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dcaplda.runtime import checks
-from dcaplda.runtime.decision import check_costs, check_prior
 from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.gallery_store import GalleryStore, Position
-from dcaplda.runtime.top_matches import TopMatches, place_lookup, search_blocks
+from dcaplda.runtime.search import Match, needed_posterior, rank
 from dcaplda.runtime.verification import Speaker
 from dcaplda.runtime.voiceprint_blocks import Block, VoiceprintBlocks
 
@@ -21,13 +20,6 @@ if TYPE_CHECKING:
     from dcaplda.runtime.backend import Backend
 
 Float32 = NDArray[np.float32]
-
-
-class Match(NamedTuple):
-    """A speaker that a search found."""
-
-    speaker: str
-    llr: float
 
 
 @dataclass(frozen=True)
@@ -106,7 +98,7 @@ class Gallery:
 
     def __iter__(self) -> Iterator[str]:
         """Ids in the order in which the speakers came."""
-        for block in self._current():
+        for block in self.blocks():
             yield from block.ids[: len(block.numbers)]
 
     def add(self, name: str, speaker: Speaker | ArrayLike) -> None:
@@ -144,15 +136,7 @@ class Gallery:
     def search_many(self, probes: ArrayLike, top_k: int = 10) -> list[list[Match]]:
         """The same for many voiceprints (n, K) at once, which is much faster than one by one."""
         matrix = checks.as_matrix(probes, "probes", self.backend.info.voiceprint_dim)
-        if top_k < 1:
-            raise InputError(f"top_k = {top_k}: expected at least 1")
-        blocks = self._current()
-        found = self._search(blocks, matrix, top_k, False)
-        ids = place_lookup(blocks)
-        return [
-            [Match(*pair) for pair in zip(ids(places), llrs.tolist(), strict=True)]
-            for places, llrs in zip(found.places, found.llrs, strict=True)
-        ]
+        return [it.matches for it in rank(self.backend, self.blocks(), matrix, top_k)]
 
     def identify(
         self,
@@ -171,42 +155,26 @@ class Gallery:
         >>> gallery.identify(backend.enroll(call, 21.0), prior=0.5).speaker
         'ann'
         """
-        check_prior(prior)
-        check_costs(cost_miss, cost_fa)
-        matrix = self._probe(probe)
-        blocks = self._current()
+        needed = needed_posterior(cost_miss, cost_fa)
+        (ranking,) = rank(self.backend, self.blocks(), self._probe(probe), 1, prior)
         warnings = probe.warnings if isinstance(probe, Speaker) else ()
-        if not blocks:
+        if not ranking.matches:
             return Identification(None, -math.inf, 0.0, warnings)
-        found = self._search(blocks, matrix, 1, True)
-        assert found.mean_likelihood_ratio is not None
-        llr = float(found.llrs[0][0])
-        count = sum(len(block.numbers) for block in blocks)
-        log_prior = math.log(prior)
-        # Bayes: each speaker weighs prior / N * exp(LLR), nobody weighs 1 - prior.
-        best = log_prior - math.log(count) + llr
-        everything = np.logaddexp(log_prior + found.mean_likelihood_ratio[0], math.log1p(-prior))
-        probability = min(math.exp(best - float(everything)), 1.0)
-        name = next(iter(place_lookup(blocks)(found.places[0])))
-        # Naming the best one costs cost_fa if it is not; naming nobody cost_miss if it is.
-        needed = cost_fa / (cost_fa + cost_miss)
-        enrolled = self._store.get(name)
+        (best,) = ranking.matches
+        assert ranking.posterior is not None
+        enrolled = self._store.get(best.speaker)
         return Identification(
-            name if probability >= needed else None,
-            llr,
-            probability,
+            best.speaker if ranking.posterior >= needed else None,
+            best.llr,
+            ranking.posterior,
             warnings + (enrolled[1] if enrolled else ()),
         )
 
-    def _search(
-        self, blocks: tuple[Block, ...], probes: Float32, top_k: int, evidence: bool
-    ) -> TopMatches:
-        backend = self.backend
-        # A comparison prepares its enrolment side, which is cheap for the few probes and not for
-        # the gallery; where the model does not tell the sides apart, they change places.
-        symmetric = not backend.info.voiceprint_inputs
-        tile = backend._tile if symmetric else lambda left, right: backend._tile(right, left).T
-        return search_blocks(tile, blocks, probes, top_k, backend.threads, evidence)
+    def blocks(self) -> tuple[Block, ...]:
+        """All speakers as of now; what is returned does not change any more."""
+        with self._store.lock:
+            self._refresh()
+            return self._speakers.blocks
 
     def _probe(self, probe: Speaker | ArrayLike) -> Float32:
         values = probe.voiceprints if isinstance(probe, Speaker) else probe
@@ -229,12 +197,6 @@ class Gallery:
                 "gallery with storage='float32'"
             )
         return stored.tobytes(), speaker.warnings if isinstance(speaker, Speaker) else ()
-
-    def _current(self) -> tuple[Block, ...]:
-        """The blocks after all changes so far; they will not change any more."""
-        with self._store.lock:
-            self._refresh()
-            return self._speakers.blocks
 
     def _refresh(self, changed: bool = False) -> None:
         """Bring the memory up to the file, if this or another process changed it."""
