@@ -1,12 +1,15 @@
 """score-trials from the command line: golden scores, every option, every kind of bad input."""
 
 import errno
+import fcntl
 import gzip
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -313,6 +316,42 @@ def test_the_example_of_the_help_is_a_command_line_that_parses(capsys) -> None:
     assert example
     options, arguments = parse(TOOL, example[1].split())
     assert len(arguments) == 5
+
+
+BLOCKED = """
+import sys
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("torch", "onnx", "scipy", "kaldiio", "matplotlib", "h5py"):
+            raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+sys.meta_path.insert(0, Blocker())
+from dcaplda.bin.score_trials import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_the_tools_extra_is_all_that_it_needs(case: Case) -> None:
+    expected = case.run()
+    case.scores.unlink()
+    command = [sys.executable, "-c", BLOCKED, *case.arguments()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert read_columns(case.scores) == expected
+
+
+def test_a_terminal_gets_a_progress_bar_and_a_log_file_does_not(case: Case) -> None:
+    case.trials.write_text("u1 u2\n" * 3000)
+    leader, terminal = os.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, 100, 0, 0))
+    command = COMMAND + case.arguments()
+    done = subprocess.run(command, stderr=terminal, check=False)
+    os.close(terminal)
+    shown = os.read(leader, 100_000).decode()
+    os.close(leader)
+    assert done.returncode == 0, shown
+    assert "3.00k" in shown and "trials/s" in shown
+    quiet = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=True).stderr
+    assert "trials/s" not in quiet and len(quiet.splitlines()) == 2
 
 
 # Bad input: one line on stderr, status 1, and no score file
