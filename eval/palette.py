@@ -1,6 +1,7 @@
 """Colours of the pictures: safe for colour-blind readers, on paper and on light and dark screens.
 
-The series are those of Okabe and Ito. For the report the same drawing is made with stand-in
+The series are those of Okabe and Ito, with a grey and an indigo in place of black and yellow,
+which vanish on dark and on white. For the report the same drawing is made with stand-in
 colours, which become CSS variables in the page: one picture then serves light and dark.
 """
 
@@ -32,7 +33,7 @@ class Palette:
         return self.series[number % len(self.series)]
 
 
-SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#55555e", "#332288")
 PAPER = Palette(
     ink="#1b1b1f",
     faint="#5f6368",
@@ -53,7 +54,7 @@ WEB = Palette(
     marker="#010207",
     target="#010208",
     nontarget="#010209",
-    series=tuple(f"#01020{letter}" for letter in "abcdef"),
+    series=tuple(f"#01030{number}" for number in range(1, 9)),
     on_series="#010300",
 )
 VARIABLES = {
@@ -68,12 +69,19 @@ VARIABLES = {
     **{colour: f"--series-{number}" for number, colour in enumerate(WEB.series, 1)},
 }
 LINES = ("solid", (0, (5, 2)), (0, (1, 1.4)), (0, (6, 2, 1.5, 2)))
-"""Line styles; after six series the colours start again with the next style."""
+"""Line styles; when the colours start again they come with the next style."""
+HATCHES = ("", "///", "...", "xxx")
+"""The same for bars."""
 
 
 def line_style(number: int) -> Any:
     """Line style of the series `number`."""
     return LINES[number // len(SERIES) % len(LINES)]
+
+
+def hatch(number: int) -> str:
+    """Hatch of the bars of series `number`."""
+    return HATCHES[number // len(SERIES) % len(HATCHES)]
 
 
 def rc(palette: Palette) -> Any:

@@ -6,10 +6,10 @@ import numpy as np
 
 from dcaplda.eval.curve_pictures import new_figure
 from dcaplda.eval.duration_stage import DurationStage
-from dcaplda.eval.palette import Palette
+from dcaplda.eval.palette import Palette, hatch
 from dcaplda.eval.results import Part, Result
 
-BARS_PER_ROW = 18
+BARS_PER_ROW = 24
 
 
 def bars(results: list[Result], metric: str, minimum: str, label: str, palette: Palette) -> Any:
@@ -24,7 +24,8 @@ def bars(results: list[Result], metric: str, minimum: str, label: str, palette: 
     per_row = max(1, BARS_PER_ROW // len(systems))
     rows = [sets[start : start + per_row] for start in range(0, len(sets), per_row)]
     widest = max(len(row) for row in rows) * len(systems)
-    figure = new_figure((max(4.2, 1.0 + 0.36 * widest), 0.7 + 2.3 * len(rows)))
+    width = max(4.2 if len(systems) <= 4 else 6.0, 1.0 + (0.36 if widest < 12 else 0.27) * widest)
+    figure = new_figure((width, 0.7 + 2.3 * len(rows)))
     panels = figure.subplots(len(rows), 1, squeeze=False)[:, 0]
     heights = [result.values[metric] for result in results]
     ends = [result.intervals[metric][1] for result in results if metric in result.intervals]
@@ -34,16 +35,13 @@ def bars(results: list[Result], metric: str, minimum: str, label: str, palette: 
             for place, name in enumerate(row):
                 if (name, system) in by_place:
                     x = place + (number + 0.5) / len(systems) * 0.84 - 0.42
-                    width = 0.84 / len(systems) * 0.9
                     _bar(
                         axes,
                         by_place[name, system],
                         metric,
                         minimum,
-                        x,
-                        width,
-                        top,
-                        palette.of(number),
+                        (x, 0.84 / len(systems) * 0.9, top),
+                        number,
                         palette,
                     )
         # Few bars stay slim: the axis is at least as long as for six of them.
@@ -59,7 +57,7 @@ def bars(results: list[Result], metric: str, minimum: str, label: str, palette: 
         axes.grid(visible=False, axis="x")
         if top > 1.0:
             axes.axhline(1.0, color=palette.faint, linewidth=0.9, linestyle=(0, (2, 2)))
-    _system_legend(figure, panels[0], systems, palette)
+    _system_legend(figure, width, systems, palette)
     return figure
 
 
@@ -75,34 +73,28 @@ def _bar(
     result: Result,
     metric: str,
     minimum: str,
-    x: float,
-    width: float,
-    top: float,
-    colour: str,
+    place: tuple[float, float, float],
+    number: int,
     palette: Palette,
 ) -> None:
+    """One bar at `place` (x, width, top of the axis) in the colour of series `number`."""
+    x, width, top = place
     value, least = result.values[metric], result.values[minimum]
     height = min(value, top)
-    axes.bar(x, height, width, color=colour, zorder=2)
+    axes.bar(x, height, width, zorder=2, **_fill(number, palette))
     if least < top:
-        axes.plot(
-            [x - width / 2, x + width / 2],
-            [least, least],
-            color=palette.marker,
-            linewidth=2.0,
-            solid_capstyle="butt",
-            zorder=4,
-        )
+        ends = [x - width / 2, x + width / 2], [least, least]
+        axes.plot(*ends, color=palette.marker, linewidth=2.0, solid_capstyle="butt", zorder=4)
     highest = height
     if metric in result.intervals and np.isfinite(result.intervals[metric]).all():
         low, high = result.intervals[metric]
         highest = max(height, min(high, top))
         axes.plot([x, x], [low, highest], color=palette.ink, linewidth=0.9, zorder=5)
-    shown = "inf" if np.isinf(value) else f"{value:.2f}"
-    inside = height > 0.22 * top
+    start = None if hatch(number) else _label_start(height, least, top)
+    inside = start is not None
     axes.annotate(
-        shown,
-        (x, 0.0 if inside else highest),
+        "inf" if np.isinf(value) else f"{value:.2f}",
+        (x, start if start is not None else highest),
         xytext=(0, 4 if inside else 3),
         textcoords="offset points",
         ha="center",
@@ -114,21 +106,31 @@ def _bar(
     )
 
 
-def _system_legend(figure: Any, axes: Any, systems: list[str], palette: Palette) -> None:
+def _label_start(height: float, least: float, top: float) -> float | None:
+    """Where a number fits into a bar: at the foot, or above the line; None: nowhere."""
+    room = 0.22 * top
+    if height > room and least > room:
+        return 0.0
+    return least if height - least > room else None
+
+
+def _fill(number: int, palette: Palette) -> dict[str, Any]:
+    fill = {"facecolor": palette.of(number), "edgecolor": palette.on_series, "linewidth": 0.0}
+    return {**fill, "hatch": hatch(number)} if hatch(number) else fill
+
+
+def _system_legend(figure: Any, width: float, systems: list[str], palette: Palette) -> None:
+    """A legend above all panels, in as many columns as the names leave room for."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     handles: list[Any] = [
-        Patch(color=palette.of(number), label=name) for number, name in enumerate(systems)
+        Patch(**_fill(number, palette), label=name) for number, name in enumerate(systems)
     ]
     handles.append(Line2D([], [], color=palette.marker, linewidth=2.0, label="minimum"))
-    axes.legend(
-        handles=handles,
-        loc="lower left",
-        bbox_to_anchor=(0.0, 1.0),
-        ncols=min(len(handles), 4),
-        frameon=False,
-    )
+    entry = 0.6 + 0.075 * max(len(name) for name in [*systems, "minimum"])
+    columns = max(1, min(len(handles), int(width / entry)))
+    figure.legend(handles=handles, loc="outside upper left", ncols=columns, frameon=False)
 
 
 def heat_map(parts: list[Part], metric: str, label: str, scale: str, palette: Palette) -> Any:
