@@ -77,8 +77,8 @@ class Familiarity:
             bad = norms[self.norm.outside(norms)]
             if len(bad):
                 found.append(
-                    f"{side}: embedding of length {_worst(bad, self.norm):.4g}, in training "
-                    f"99.9% had {self.norm.low:.4g}-{self.norm.high:.4g}"
+                    f"{side}: embedding of length {_worst(bad, self.norm):.2f}, in training "
+                    f"99.9% had {self.norm.low:.2f}-{self.norm.high:.2f}"
                 )
         if self.side is not None:
             farthest = float(self.side.distances(voiceprints).max())
