@@ -295,8 +295,11 @@ def _with_trials(
     rows = np.arange(speakers * per_speaker).reshape(speakers, per_speaker)
     enroll_rows = rows[:, : sets.enroll_recordings]
     test_rows = rows[:, sets.enroll_recordings :].reshape(-1)
+    # Both versions of a domain may be scored in one go, so their models differ in name.
+    version = name.rsplit("-", 1)[1]
     models = {
-        f"{utterances.speakers[own[0]]}-model": [int(row) for row in own] for own in enroll_rows
+        f"{utterances.speakers[own[0]]}-model-{version}": [int(row) for row in own]
+        for own in enroll_rows
     }
     singles = {utterances.ids[row]: [int(row)] for row in enroll_rows.reshape(-1)}
     return EvaluationSet(
