@@ -7,9 +7,10 @@ BIN := $(VENV)/bin
 TORCH := torch==2.13.0
 FOLDERS := train export runtime eval bin
 
-.PHONY: help setup demo test test-slow lint types format bench clean
+.PHONY: help setup demo demo-full test test-slow lint types format bench clean
 help:
-	@echo "make demo       set up, build a model, export it, score with it, print the result"
+	@echo "make demo       the paper's comparison on a small simulated world, six minutes"
+	@echo "make demo-full  the same on the full world, an hour"
 	@echo "make test       set up and run the tests (make test-slow: the long ones)"
 	@echo "make lint       ruff and mypy"
 	@echo "make bench      the speed figures, as ratios within one run"
@@ -22,7 +23,11 @@ $(VENV)/.ready: pyproject.toml
 	touch $@
 
 demo: setup
-	$(BIN)/python -m dcaplda.bin.demo
+	egs/simulated/run.sh --world=demo --dir=exp/demo
+
+# The paper's comparison in full; about an hour on two cores.
+demo-full: setup
+	egs/simulated/run.sh --world=full --dir=exp/demo-full
 
 test: setup
 	$(BIN)/pytest -q -n 2 -m "not slow"
