@@ -5,6 +5,7 @@ and of the length of the embeddings before normalization. A bundle without that 
 gives no warnings: then nothing is known, which is not the same as "all is well".
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,9 @@ from dcaplda.runtime.errors import BundleError
 
 Float32 = NDArray[np.float32]
 
+SLACK = 1 + 1e-6
+"""A value at the very edge of its range must not fall out by the rounding of float32."""
+
 
 @dataclass(frozen=True)
 class Range:
@@ -24,9 +28,9 @@ class Range:
     low: float
     high: float
 
-    def outside(self, values: NDArray[np.floating]) -> NDArray[np.bool_]:
-        """Which values lie outside."""
-        return (values < self.low) | (values > self.high)
+    def excess(self, value: float) -> float:
+        """How far outside a value is, as a ratio; at most 1 inside."""
+        return max(self.low / value, value / self.high)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,15 +39,17 @@ class SideInformation:
 
     columns: slice
     """Where z, rotated, stands in a voiceprint."""
-    mean: NDArray[np.float64]
-    precision: NDArray[np.float64]
+    whitening: NDArray[np.float64]
+    """W with W W' = the precision: z W has unit variances."""
+    centre: NDArray[np.float64]
+    """The training mean, whitened."""
     limit: float
     """99.9th percentile of the Mahalanobis distance over the training data."""
 
-    def distances(self, voiceprints: Float32) -> NDArray[np.float64]:
-        """Mahalanobis distance of each voiceprint's z from the training mean."""
-        centred = voiceprints[:, self.columns] - self.mean
-        return np.sqrt(np.maximum(((centred @ self.precision) * centred).sum(axis=1), 0.0))
+    def distance(self, voiceprint: Float32) -> float:
+        """Mahalanobis distance of a voiceprint's z from the training mean."""
+        difference = voiceprint[self.columns] @ self.whitening - self.centre
+        return math.sqrt(difference.dot(difference))
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,33 +73,27 @@ class Familiarity:
         Rows of the three arrays belong together; `side` is a word such as `test`.
         """
         found = []
+        # Row by row in plain numbers: this is part of every verification, mostly of one row.
         if self.seconds is not None and seconds is not None:
-            bad = seconds[self.seconds.outside(seconds)]
-            if len(bad):
+            worst = max((float(s) for s in seconds), key=self.seconds.excess)
+            if self.seconds.excess(worst) > SLACK:
                 trained = f"trained on {self.seconds.low:.1f}-{self.seconds.high:.1f} s"
-                found.append(f"{side}: duration {_worst(bad, self.seconds):.1f} s, {trained}")
+                found.append(f"{side}: duration {worst:.1f} s, {trained}")
         if self.norm is not None:
-            norms = np.sqrt((embeddings * embeddings).sum(axis=1))
-            bad = norms[self.norm.outside(norms)]
-            if len(bad):
+            worst = max((math.sqrt(row.dot(row)) for row in embeddings), key=self.norm.excess)
+            if self.norm.excess(worst) > SLACK:
                 found.append(
-                    f"{side}: embedding of length {_worst(bad, self.norm):.2f}, in training "
-                    f"99.9% had {self.norm.low:.2f}-{self.norm.high:.2f}"
+                    f"{side}: embedding of length {worst:.2f}, in training 99.9% had "
+                    f"{self.norm.low:.2f}-{self.norm.high:.2f}"
                 )
         if self.side is not None:
-            farthest = float(self.side.distances(voiceprints).max())
-            if not farthest <= self.side.limit:
+            worst = max(map(self.side.distance, voiceprints))
+            if not worst <= self.side.limit:
                 found.append(
-                    f"{side}: side-information at distance {farthest:.1f}, in training 99.9% were "
+                    f"{side}: side-information at distance {worst:.1f}, in training 99.9% were "
                     f"within {self.side.limit:.1f}"
                 )
         return tuple(found)
-
-
-def _worst(values: NDArray[np.floating], usual: Range) -> float:
-    """The value that is farthest outside, as a ratio."""
-    ratios = np.maximum(usual.low / values, values / usual.high)
-    return float(values[int(ratios.argmax())])
 
 
 def precision_of(covariance: NDArray[np.floating]) -> NDArray[np.float64]:
@@ -128,4 +128,7 @@ def _side(told: Mapping[str, Any], width: int) -> SideInformation:
     size = stop - start
     if not 0 <= start < stop <= width or mean.shape != (size,) or precision.shape != (size, size):
         raise ValueError("the sizes of side_information do not fit the voiceprints")
-    return SideInformation(slice(start, stop), mean, precision, float(told["distance_p999"]))
+    values, vectors = np.linalg.eigh(0.5 * (precision + precision.T))
+    whitening = vectors * np.sqrt(np.maximum(values, 0.0))
+    limit = float(told["distance_p999"])
+    return SideInformation(slice(start, stop), whitening, mean @ whitening, limit)

@@ -127,7 +127,7 @@ class Gallery:
             return None
         rows = np.frombuffer(found[0], self._speakers.dtype)
         matrix = rows.reshape(-1, self.backend.info.voiceprint_dim).astype(np.float32)
-        return Speaker(matrix, found[1])
+        return Speaker(matrix, found[1], self.backend.info.fingerprint)
 
     def search(self, probe: Speaker | ArrayLike, top_k: int = 10) -> list[Match]:
         """The speakers with the highest LLRs against one voiceprint, best first."""
@@ -177,8 +177,7 @@ class Gallery:
             return self._speakers.blocks
 
     def _probe(self, probe: Speaker | ArrayLike) -> Float32:
-        values = probe.voiceprints if isinstance(probe, Speaker) else probe
-        matrix = checks.as_matrix(values, "probe", self.backend.info.voiceprint_dim)
+        matrix = self._matrix(probe, "probe")
         if len(matrix) != 1:
             raise InputError(
                 f"probe: {len(matrix)} voiceprints; average them by multi_enroll='voiceprints', "
@@ -186,9 +185,16 @@ class Gallery:
             )
         return matrix
 
+    def _matrix(self, speaker: Speaker | ArrayLike, what: str) -> Float32:
+        info = self.backend.info
+        if isinstance(speaker, Speaker):
+            if speaker.model not in ("", info.fingerprint):
+                raise InputError(f"{what}: enrolled with another model; enrol again with this one")
+            speaker = speaker.voiceprints
+        return checks.as_matrix(speaker, what, info.voiceprint_dim)
+
     def _packed(self, name: str, speaker: Speaker | ArrayLike) -> tuple[bytes, tuple[str, ...]]:
-        values = speaker.voiceprints if isinstance(speaker, Speaker) else speaker
-        matrix = checks.as_matrix(values, f"speaker '{name}'", self.backend.info.voiceprint_dim)
+        matrix = self._matrix(speaker, f"speaker '{name}'")
         with np.errstate(over="ignore"):
             stored = matrix.astype(self._speakers.dtype)
         if self.storage == "float16" and not np.isfinite(stored).all():

@@ -66,7 +66,7 @@ def test_distance_in_the_rotated_basis_is_that_of_z(tmp_path, variant, activatio
     x = training_set()
     prints = backend.voiceprints(x, np.full(len(x), 10.0))
     assert backend.familiarity.side is not None
-    found = backend.familiarity.side.distances(prints)
+    found = np.array([backend.familiarity.side.distance(row) for row in prints])
     np.testing.assert_allclose(found, written_out(model, x), rtol=1e-3, atol=2e-3)
 
 
@@ -93,6 +93,17 @@ def test_duration_outside_is_said(tmp_path) -> None:
     assert answer.warnings == ("test: duration 1.2 s, trained on 4.0-240.0 s",)
     assert backend.verify(ann, x[1], 4.0, prior=0.5).warnings == ()
     assert backend.verify(ann, x[1], 240.0, prior=0.5).warnings == ()
+
+
+def test_the_edge_of_the_range_is_inside_in_spite_of_rounding(tmp_path) -> None:
+    model = random_model("d-plda-dsd")
+    told = statistics(model, training_set())
+    told["statistics"]["durations"] = {"min": 4.04, "max": 239.99}
+    export_model(model, tmp_path / "b", told)
+    backend = Backend.load(tmp_path / "b")
+    x = training_set()[0]
+    assert backend.enroll(np.stack([x, x]), [4.04, 239.99]).warnings == ()
+    assert len(backend.enroll(x, 4.03).warnings) == len(backend.enroll(x, 240.0).warnings) == 1
 
 
 def test_the_worst_of_several_enrolments_is_named(tmp_path) -> None:

@@ -169,6 +169,29 @@ def test_bad_calls_are_named(backend: Backend, call, message: str) -> None:
         call(backend, *side(3))
 
 
+def test_a_speaker_of_another_model_is_refused(backend: Backend, tmp_path: Path) -> None:
+    export_model(random_model("d-plda-dsd", seed=5), tmp_path / "other")
+    x, d = side(2)
+    stranger = Backend.load(tmp_path / "other").enroll(x[0], d[0])
+    with pytest.raises(InputError, match="another model"):
+        backend.verify(stranger, x[1], d[1], prior=0.5)
+    with Gallery.open(tmp_path / "g.db", backend) as gallery:
+        with pytest.raises(InputError, match="'ann': enrolled with another model"):
+            gallery.add("ann", stranger)
+        with pytest.raises(InputError, match="probe: enrolled with another model"):
+            gallery.search(stranger)
+    # A speaker that says nothing of its model is taken as voiceprints are.
+    backend.verify(Speaker(stranger.voiceprints), x[1], d[1], prior=0.5)
+
+
+@pytest.mark.parametrize("llr", [-2000.0, -30.0, 0.0, 30.0, 2000.0])
+def test_posterior_of_any_llr_is_that_of_the_arrays(llr: float) -> None:
+    from dcaplda.runtime.decision import log_odds, posterior
+    from dcaplda.runtime.verification import _sigmoid
+
+    assert _sigmoid(llr + log_odds(0.01)) == pytest.approx(float(posterior(llr, 0.01)), rel=1e-12)
+
+
 def test_threshold_is_equation_3() -> None:
     assert Backend.threshold(0.5) == 0.0
     assert Backend.threshold(0.01, 10, 1) == pytest.approx(np.log(0.1 * 99), abs=1e-12)
