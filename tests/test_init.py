@@ -11,17 +11,12 @@ from training_world import DIM, draw
 
 from dcaplda.runtime.errors import ModelError
 from dcaplda.train.batches import make_batch
+from dcaplda.train.calibration_start import calibration_batch
 from dcaplda.train.config import VARIANTS, ModelConfig
 from dcaplda.train.data_dir import load_training_data
-from dcaplda.train.init import (
-    _folds,
-    build_model,
-    calibration_batch,
-    check_sizes,
-    find_start,
-    fit_generative,
-    form_scores,
-)
+from dcaplda.train.folds import speaker_folds
+from dcaplda.train.generative import fit_generative, form_scores
+from dcaplda.train.init import build_model, check_sizes, find_start
 from dcaplda.train.plda import PldaForm
 from dcaplda.train.recipe import load_recipe
 from dcaplda.train.training_config import InitSection
@@ -133,7 +128,7 @@ def test_calibration_is_optimal_on_its_own_trials(data, config, start):
 
 
 def test_folds_keep_a_person_together_and_spread_domains(data):
-    folds = _folds(data, 4)
+    folds = speaker_folds(data, 4)
     for domain in range(3):
         people = np.unique(data.identity[data.domain == domain])
         counts = np.bincount(folds[people], minlength=4)

@@ -48,6 +48,8 @@ class Batch:
 
     rows: Ints
     blocks: tuple[Block, ...]
+    part: int | None = None
+    """Which part of the speakers the batch is of, where parts are held out (held_out.py)."""
 
     @property
     def target_mass(self) -> float:
@@ -60,11 +62,24 @@ class Batch:
         return sum(block.weight * block.n_nontargets for block in self.blocks)
 
 
-def make_batch(data: TrainingData, rows: Ints, weights: NDArray[np.float64]) -> Batch:
-    """Sort rows by domain and list each domain's trials; `weights` has one number per domain."""
-    rows = rows[np.argsort(data.domain[rows], kind="stable")]
+def make_batch(
+    data: TrainingData,
+    rows: Ints,
+    weights: NDArray[np.float64],
+    groups: NDArray[np.integer] | None = None,
+) -> Batch:
+    """Sort rows by domain and list each domain's trials; `weights` has one number per domain.
+
+    With `groups`, one number per domain, the trials are those of each group of domains. A
+    trial then weighs less by the number of domains of its group, so that a group counts as
+    its domains do.
+    """
+    if groups is not None:
+        weights = weights / np.bincount(groups)[groups]
+    label = data.domain if groups is None else groups[data.domain]
+    rows = rows[np.argsort(label[rows], kind="stable")]
     domains = data.domain[rows]
-    edges = np.flatnonzero(np.diff(domains)) + 1
+    edges = np.flatnonzero(np.diff(label[rows])) + 1
     starts, stops = [0, *edges.tolist()], [*edges.tolist(), len(rows)]
     blocks = []
     for start, stop in zip(starts, stops, strict=True):
@@ -74,7 +89,8 @@ def make_batch(data: TrainingData, rows: Ints, weights: NDArray[np.float64]) -> 
         targets = one[apart] * (stop - start) + other[apart]
         one, other = _equal_pairs(session)
         excluded = one * (stop - start) + other
-        blocks.append(Block(start, stop, targets, excluded, float(weights[domains[start]])))
+        weight = float(weights[np.unique(domains[start:stop])].mean())
+        blocks.append(Block(start, stop, targets, excluded, weight))
     return Batch(rows, tuple(blocks))
 
 
@@ -106,11 +122,19 @@ def domain_weights(data: TrainingData, section: BatchSection) -> NDArray[np.floa
 class BatchWalker:
     """Endless batches; equal seeds give equal batches, and the state can be saved."""
 
-    def __init__(self, data: TrainingData, section: BatchSection, seed: int) -> None:
+    def __init__(
+        self,
+        data: TrainingData,
+        section: BatchSection,
+        seed: int,
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        """`rng` takes the place of the seed where walkers share one generator."""
         self.data = data
         self.section = section
         self.weights = domain_weights(data, section)
-        self.rng = np.random.default_rng([seed, 1])
+        self.groups = data.domain_group if section.across_domains else None
+        self.rng = np.random.default_rng([seed, 1]) if rng is None else rng
         balanced = section.balance == "domain"
         n_domains = len(data.domain_names)
         # Speakers drawn from each list: one list per domain, or a single one.
@@ -159,7 +183,7 @@ class BatchWalker:
         speakers = np.concatenate([self.rings["speakers"].take_run(i, self.share) for i in lists])
         sessions = self.rings["sessions"].take(speakers, 2).ravel()
         samples = self.rings["samples"].take(sessions).ravel()
-        return make_batch(self.data, samples, self.weights)
+        return make_batch(self.data, samples, self.weights, self.groups)
 
     def state(self) -> dict[str, Ints]:
         """Where all lists stand, as arrays."""

@@ -48,11 +48,25 @@ class TrainingData:
         return domains
 
     def speaker_weights(self, balance: str) -> NDArray[np.float64]:
-        """c_s of eq. 5-7: 1 / speakers of the domain, or 1 for `flat`."""
+        """c_s of eq. 5-7: 1 / speakers of the domain, or 1 for `flat`.
+
+        With `even` also every speaker of a domain has the same mass, however many samples.
+        """
         if balance == "flat":
             return np.ones(self.n_speakers)
         domains = self.speaker_domain
-        return 1.0 / np.bincount(domains)[domains]
+        weights = 1.0 / np.bincount(domains)[domains]
+        return weights / np.bincount(self.speaker) if balance == "even" else weights
+
+    @property
+    def domain_group(self) -> Index:
+        """Number of each domain's group: domains that share people, such as degraded copies."""
+        group = np.arange(len(self.domain_names))
+        pairs = np.unique(np.stack([self.identity, self.domain], axis=1), axis=0)
+        for one, other in zip(pairs[:-1], pairs[1:], strict=True):
+            if one[0] == other[0]:
+                group[group == group[other[1]]] = group[one[1]]
+        return np.unique(group, return_inverse=True)[1].astype(np.int32)
 
     def subset(self, rows: NDArray[np.integer]) -> "TrainingData":
         """These rows (in rising order), labels renumbered without holes."""

@@ -31,11 +31,15 @@ class Lda:
 
 
 def fit_lda(
-    covariances: Covariances, shrinkage: float = 0.0, notes: list[str] | None = None
+    covariances: Covariances,
+    shrinkage: float = 0.0,
+    notes: list[str] | None = None,
+    scale: str = "total",
 ) -> Lda:
     """Solve between v = ratio within v, scaled to unit (weighted) variance of the data.
 
-    The scale uses the variance as measured, without shrinkage. A singular within-speaker
+    That scale uses the variance as measured, without shrinkage; with `within` the rows keep
+    unit variance under the within-speaker covariance, shrinkage included. A singular within-speaker
     covariance is shrunk a little and a line about it is added to `notes`.
     """
     from scipy.linalg import eigh
@@ -50,7 +54,8 @@ def fit_lda(
             f"embeddings have no variance in {int(np.sum(variances <= 0))} of "
             f"{len(variances)} directions; remove the constant or repeated values"
         )
-    directions = directions / np.sqrt(variances)[:, None]
+    if scale == "total":
+        directions = directions / np.sqrt(variances)[:, None]
     # An eigenvector's sign is arbitrary: make its largest value positive, so that equal data
     # give equal models whatever linear algebra library computes them.
     largest = np.abs(directions).argmax(axis=1)

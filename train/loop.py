@@ -21,6 +21,7 @@ from dcaplda.train.checkpoints import (
 )
 from dcaplda.train.data import TrainingData
 from dcaplda.train.evaluation import Evaluator, Losses
+from dcaplda.train.held_out import HeldOut, HeldOutWalker
 from dcaplda.train.model import Backend
 from dcaplda.train.objective import Optimizer
 from dcaplda.train.training_config import TrainingConfig
@@ -55,6 +56,7 @@ class Trainer:
         identity: dict[str, Any],
         directory: Path,
         device: torch.device,
+        held_out: HeldOut | None = None,
     ) -> None:
         """`identity` is JSON that tells this run from others: its configuration and data."""
         self.model = model.to(device)
@@ -64,8 +66,12 @@ class Trainer:
         self.identity = identity
         self.directory = directory
         self.device = device
-        self.walker = BatchWalker(data, config.batch, config.run.seed)
-        self.optimizer = Optimizer(model, data, config.objective, device)
+        self.walker: BatchWalker | HeldOutWalker
+        if held_out is None:
+            self.walker = BatchWalker(data, config.batch, config.run.seed)
+        else:
+            self.walker = HeldOutWalker(data, config.batch, config.run.seed, held_out.parts)
+        self.optimizer = Optimizer(model, data, config.objective, device, held_out)
         self.averager = make_averager(config.averaging)
         self.progress = Progress()
         self.best: Candidate | None = None

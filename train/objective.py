@@ -11,6 +11,7 @@ from torch import Tensor
 from dcaplda.runtime.errors import ModelError
 from dcaplda.train.batches import Batch
 from dcaplda.train.data import TrainingData
+from dcaplda.train.held_out import HeldOut, at_held_out_start
 from dcaplda.train.loss import batch_loss
 from dcaplda.train.model import Backend
 from dcaplda.train.training_config import ObjectiveSection
@@ -30,7 +31,12 @@ class Optimizer:
     """Adam on loss_weight * batch size * loss + sum of l2 * |parameter|^2."""
 
     def __init__(
-        self, model: Backend, data: TrainingData, section: ObjectiveSection, device: torch.device
+        self,
+        model: Backend,
+        data: TrainingData,
+        section: ObjectiveSection,
+        device: torch.device,
+        held_out: HeldOut | None = None,
     ) -> None:
         self.model = model
         self.section = section
@@ -39,6 +45,13 @@ class Optimizer:
         self._seconds = torch.from_numpy(data.seconds)
         self.parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
         self.l2 = l2_weights(list(self.parameters), section)
+        # What L2 pulls to; the model has its start values when the optimizer is made.
+        self.center = {
+            name: parameter.detach().clone()
+            for name, parameter in self.parameters.items()
+            if section.l2_towards == "start"
+        }
+        self.held_out = held_out
         self.restart()
 
     def restart(self) -> None:
@@ -62,12 +75,14 @@ class Optimizer:
         embeddings = self._embeddings[rows].to(self.device)
         seconds = self._seconds[rows].to(self.device)
         self.adam.zero_grad(set_to_none=True)
-        loss = batch_loss(self.model, embeddings, seconds, batch, self.section.prior)
-        (loss * (self.section.loss_weight * len(batch.rows))).backward()
+        with at_held_out_start(self.model, self.held_out, batch.part):
+            loss = batch_loss(self.model, embeddings, seconds, batch, self.section.prior)
+            (loss * (self.section.loss_weight * len(batch.rows))).backward()
         with torch.no_grad():
             for name, parameter in self.parameters.items():
                 assert parameter.grad is not None
-                parameter.grad.add_(parameter, alpha=2.0 * self.l2[name])
+                pulled = parameter - self.center[name] if self.center else parameter
+                parameter.grad.add_(pulled, alpha=2.0 * self.l2[name])
         longest = self.section.clip_norm or math.inf
         norm = torch.nn.utils.clip_grad_norm_(list(self.parameters.values()), longest).item()
         if math.isfinite(loss.item()) and math.isfinite(norm):

@@ -22,6 +22,7 @@ from dcaplda.train.curves import plot_curves
 from dcaplda.train.data import TrainingData
 from dcaplda.train.data_dir import load_training_data
 from dcaplda.train.evaluation import Evaluator
+from dcaplda.train.held_out import HeldOut, find_held_out
 from dcaplda.train.init import build_model, check_sizes, find_start
 from dcaplda.train.loop import Progress, Trainer
 from dcaplda.train.model import Backend
@@ -122,7 +123,11 @@ def _train_locked(request: Request, say: Say, warn: Say) -> dict[str, Any]:
     }
     model = Backend(model_config)
     resuming = request.resume and (directory / CHECKPOINT).is_file()
-    if not resuming:
+    holds_out = config.batch.held_out_folds > 0 or config.batch.held_out_domains
+    held_out: HeldOut | None = None
+    # What L2 pulls to and where held-out batches start is not in the checkpoint: it is found
+    # again from the same data.
+    if not resuming or holds_out or config.objective.l2_towards == "start":
         start = find_start(data, config)
         for note in start.notes:
             (say if note.startswith("global") else warn)(note)
@@ -130,7 +135,10 @@ def _train_locked(request: Request, say: Say, warn: Say) -> dict[str, Any]:
     elif model_config.stages.frozen:
         model.preprocess.requires_grad_(False)
         model.plda.requires_grad_(False)
-    trainer = Trainer(model, data, evaluator, config, identity, directory, request.device)
+    if holds_out:
+        held_out = find_held_out(data, config, start.generative, request.device)
+        say(f"held out in turn: {', '.join(part.name for part in held_out.parts)}")
+    trainer = Trainer(model, data, evaluator, config, identity, directory, request.device, held_out)
     if resuming:
         trainer.resume()
         say(f"{directory}: going on after {trainer.progress.total} steps")

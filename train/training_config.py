@@ -68,7 +68,19 @@ class InitSection:
     """[init]: start values from LDA, PLDA and global calibration."""
 
     balance: str = "domain"
-    """domain: a speaker weighs 1 / speakers of its domain; flat: all weigh the same."""
+    """domain: a speaker weighs 1 / speakers of its domain; flat: all weigh the same; even: as
+    domain, and every speaker of a domain has the same mass, however many samples."""
+    classes: str = "speaker"
+    """What PLDA takes for one speaker: speaker (of one domain, as the paper), or identity (a
+    person with all degraded copies, so that the channel counts as within-speaker)."""
+    domain_offsets: bool = False
+    """Model the means of domains apart from speakers: covariances around each domain's mean."""
+    shared_offset: float = 0.0
+    """With domain_offsets: covariance of the offset that both sides of a trial share, as a
+    multiple of the between-speaker one; what an unseen domain may shift."""
+    copy_offset: float = 0.0
+    """With domain_offsets: multiple of the covariance of the means of domains that share people
+    (a channel) that is added to the within-speaker covariance."""
     subset: str = "all"
     """all utterances, or one-per-recording, for LDA and PLDA."""
     em_iterations: int = 100
@@ -77,6 +89,9 @@ class InitSection:
     """Re-estimate the speaker prior too: the same optimum in fewer iterations."""
     lda_shrinkage: float = 0.0
     """Share of the mean within-speaker variance added before LDA."""
+    lda_scale: str = "total"
+    """Rows of LDA have unit total variance (the paper), or unit within-speaker variance, which
+    keeps the weight of the better directions through the length normalization."""
     shrinkage: float = 0.0
     """Share of the mean within-speaker variance added to the PLDA model."""
     shrinkage_between: float = 0.0
@@ -86,6 +101,14 @@ class InitSection:
     calibration_folds: int = 0
     """0: calibrate on scores of the PLDA itself; K: on scores of K PLDAs that have not seen
     the speakers of the trial."""
+    calibration_domains: float = 0.0
+    """Weight, from 0 to 1, of trials scored by PLDAs that have seen none of the domains of the
+    trial's people."""
+    calibration_prior: float = 0.0
+    """Prior of the calibration start; 0: the objective's."""
+    duration_start: str = "global"
+    """Start of the duration stage: the global calibration (the paper), or fitted to the
+    calibration trials, which is a convex problem."""
     side_init: str = "last"
     """Rows of LDA that start the side-information branch: last (the paper), first, random."""
     side_std: float = 0.5
@@ -93,7 +116,13 @@ class InitSection:
 
     def __post_init__(self) -> None:
         """Check names and ranges."""
-        _require_one_of("init.balance", self.balance, ("domain", "flat"))
+        _require_one_of("init.balance", self.balance, ("domain", "flat", "even"))
+        _require_one_of("init.classes", self.classes, ("speaker", "identity"))
+        _require_one_of("init.lda_scale", self.lda_scale, ("total", "within"))
+        _require_one_of("init.duration_start", self.duration_start, ("global", "fitted"))
+        share, prior = self.calibration_domains, self.calibration_prior
+        _require(0 <= share <= 1, "init.calibration_domains", share, "from 0 to 1")
+        _require(0 <= prior < 1, "init.calibration_prior", prior, "from 0 to below 1")
         _require_one_of("init.subset", self.subset, ("all", "one-per-recording"))
         _require_one_of("init.side_init", self.side_init, ("last", "first", "random"))
         folds = self.calibration_folds
@@ -109,6 +138,8 @@ class InitSection:
             "lda_shrinkage",
             "shrinkage",
             "shrinkage_between",
+            "shared_offset",
+            "copy_offset",
             "side_std",
         ):
             _require(getattr(self, key) >= 0, f"init.{key}", getattr(self, key), "at least 0")
@@ -126,12 +157,21 @@ class BatchSection:
     """Let a speaker come twice in a batch where a domain has too few."""
     domain_weights: dict[str, float] = field(default_factory=dict)
     """Weight in the loss of a domain's trials; 1 where not named."""
+    across_domains: bool = False
+    """Also trials between domains that share people, such as an original and its degraded copy."""
+    held_out_folds: int = 0
+    """With K, a batch has speakers of one of K folds, and its gradient is taken where LDA and
+    PLDA start without that fold: steps then correct what goes wrong with new speakers."""
+    held_out_domains: bool = False
+    """Also batches of one group of domains, from a start without that group."""
 
     def __post_init__(self) -> None:
         """Check names and ranges."""
         _require_one_of("batch.balance", self.balance, ("domain", "flat"))
         even = self.size >= 4 and self.size % 2 == 0
         _require(even, "batch.size", self.size, "an even number of at least 4")
+        folds = self.held_out_folds
+        _require(folds == 0 or folds >= 2, "batch.held_out_folds", folds, "0, or at least 2")
         for name, weight in self.domain_weights.items():
             _require(weight >= 0, f"batch.domain_weights.{name}", weight, "at least 0")
 
@@ -150,6 +190,8 @@ class ObjectiveSection:
     """The entropy of the prior 0.01: undoes the normalization at the default prior."""
     l2: float = 1e-4
     """Weight of |parameter|^2 where no pattern matches."""
+    l2_towards: str = "zero"
+    """What L2 pulls to: zero (the paper), or the start values."""
     l2_patterns: dict[str, float] = field(default_factory=_side_stage_l2)
     """Weights for parameters by name; * stands for anything, the last match counts."""
     clip_norm: float = 4.0
@@ -162,6 +204,7 @@ class ObjectiveSection:
         _require(0 < self.prior < 1, "objective.prior", self.prior, "a number between 0 and 1")
         _require(self.loss_weight > 0, "objective.loss_weight", self.loss_weight, "above 0")
         _require(self.clip_norm >= 0, "objective.clip_norm", self.clip_norm, "at least 0")
+        _require_one_of("objective.l2_towards", self.l2_towards, ("zero", "start"))
         good = len(self.betas) == 2 and all(0 <= beta < 1 for beta in self.betas)
         _require(good, "objective.betas", self.betas, "two numbers from 0 to below 1")
         for key, value in {"l2": self.l2, **self.l2_patterns}.items():
