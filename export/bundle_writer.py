@@ -1,72 +1,21 @@
-"""Writes a bundle: graphs, hashes and model.json, whole or not at all."""
+"""From a torch model to its bundle: graphs, the check against torch, model.json."""
 
-import json
-import shutil
-import tempfile
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import torch
 
 from dcaplda.export import names, parity
 from dcaplda.export.algebra import compile_backend, float64
+from dcaplda.export.bundle_files import write_bundle
 from dcaplda.export.familiarity import familiarity
 from dcaplda.export.graphs import build_graphs
-from dcaplda.runtime.bundle import FORMAT, FORMAT_VERSION, MANIFEST, sha256
-from dcaplda.runtime.errors import ModelError
 from dcaplda.train.model import Backend
 from dcaplda.train.quadratic import Quadratic
 
 GRID_SECONDS = np.geomspace(1.0, 300.0, 41)
-
-
-def write_bundle(
-    directory: str | Path,
-    graphs: Mapping[str, onnx.ModelProto],
-    manifest: Mapping[str, Any],
-) -> None:
-    """Write graphs and model.json into `directory`, replacing an older bundle there.
-
-    Everything is first written beside its place; a directory that holds something else
-    than a bundle is not touched.
-    """
-    target = Path(directory)
-    if target.exists() and not target.is_dir():
-        raise ModelError(f"{target}: is a file; give a directory for the bundle")
-    if target.is_dir() and any(target.iterdir()) and not (target / MANIFEST).is_file():
-        raise ModelError(f"{target}: not empty and not a bundle; give a new directory")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    try:
-        entries = {}
-        for name in names.GRAPHS:
-            content = graphs[name].SerializeToString(deterministic=True)
-            (beside / f"{name}.onnx").write_bytes(content)
-            entries[name] = {"file": f"{name}.onnx", "sha256": sha256(content)}
-        whole = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "producer": f"dcaplda {_version()}",
-            **manifest,
-            "opset": names.OPSET,
-            "graphs": entries,
-        }
-        text = json.dumps(whole, indent=2, allow_nan=False) + "\n"
-        (beside / MANIFEST).write_text(text, encoding="utf-8")
-        beside.chmod(0o755)
-        if target.is_dir():
-            old = beside.with_name(beside.name + ".old")
-            target.rename(old)
-            beside.rename(target)
-            shutil.rmtree(old)
-        else:
-            beside.rename(target)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
 
 
 def export_model(
@@ -128,10 +77,3 @@ def _form(form: Quadratic) -> dict[str, Any]:
         "linear": float64(form.linear).tolist(),
         "offset": float(form.offset.detach()),
     }
-
-
-def _version() -> str:
-    try:
-        return metadata.version("dcaplda")
-    except metadata.PackageNotFoundError:  # run from a checkout
-        return "(checkout)"

@@ -10,7 +10,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from dcaplda.export import names
-from dcaplda.export.bundle_writer import write_bundle
+from dcaplda.export.bundle_files import write_bundle
 from dcaplda.export.kaldi import KaldiBackend, llrs
 from dcaplda.export.kaldi_graphs import build_graphs
 from dcaplda.runtime.errors import ModelError

@@ -1,7 +1,29 @@
-"""Scoring with an exported bundle: numpy and onnxruntime, nothing else."""
+"""Scoring with an exported bundle: numpy and onnxruntime, nothing else.
 
-from dcaplda.runtime.backend import Backend
-from dcaplda.runtime.bundle import ModelInfo
-from dcaplda.runtime.errors import BundleError, DcapldaError, InputError
+The names below are loaded when first used: a tool that only reads tables or prints its help
+does not wait for onnxruntime.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dcaplda.runtime.backend import Backend
+    from dcaplda.runtime.bundle import ModelInfo
+    from dcaplda.runtime.errors import BundleError, DcapldaError, InputError
 
 __all__ = ["Backend", "BundleError", "DcapldaError", "InputError", "ModelInfo"]
+
+_HOMES = {
+    "Backend": "backend",
+    "ModelInfo": "bundle",
+    "BundleError": "errors",
+    "DcapldaError": "errors",
+    "InputError": "errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+KALDI_FILES = {"plda": "plda", "transform": "transform.mat", "mean": "mean.vec"}
 BLOCK = """
 import sys
 class Blocker:
@@ -54,3 +55,24 @@ sys.exit(main(sys.argv[1:]))
     assert result.returncode == 1
     assert "pip install 'dcaplda[train]'" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_help_does_not_wait_for_onnxruntime() -> None:
+    program = """
+from dcaplda.bin.score_trials import main
+main(["--help"])
+assert "onnxruntime" not in sys.modules and "numpy" not in sys.modules, "heavy imports"
+"""
+    result = run(program, ())
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_kaldi_backend_is_imported_without_torch(tmp_path: Path) -> None:
+    program = """
+from dcaplda.bin.import_model import main
+sys.exit(main(sys.argv[1:]))
+"""
+    source = ROOT / "tests" / "data" / "kaldi"
+    options = [f"--{name}={source / file}" for name, file in KALDI_FILES.items()]
+    result = run(program, ("torch",), "--from=kaldi", *options, str(tmp_path / "bundle"))
+    assert result.returncode == 0, result.stderr

@@ -9,7 +9,8 @@ from onnx.reference import ReferenceEvaluator
 from random_models import DIM, random_model
 
 from dcaplda.export import names, parity
-from dcaplda.export.bundle_writer import export_model, write_bundle
+from dcaplda.export.bundle_files import write_bundle
+from dcaplda.export.bundle_writer import export_model
 from dcaplda.export.graphs import build_graphs
 from dcaplda.runtime.errors import ModelError
 from dcaplda.train.config import ACTIVATIONS, VARIANTS

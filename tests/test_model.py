@@ -54,7 +54,8 @@ def by_hand(model: Backend, x1, d1, x2, d2) -> float:
     def form(q: Quadratic, a: np.ndarray, b: np.ndarray) -> float:
         cross, auto, linear = sym(array(q.cross)), sym(array(q.auto)), array(q.linear)
         cross_term = 2 * a @ cross @ b
-        return cross_term + a @ auto @ a + b @ auto @ b + a @ linear + b @ linear + float(q.offset.detach())
+        own = a @ auto @ a + b @ auto @ b + (a + b) @ linear
+        return cross_term + own + float(q.offset.detach())
 
     def norm(layer, x: np.ndarray) -> np.ndarray:
         y = array(layer.weight) @ x + array(layer.bias)
