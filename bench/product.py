@@ -19,9 +19,10 @@ from collections.abc import Callable  # noqa: E402
 from pathlib import Path  # noqa: E402
 
 import numpy as np  # noqa: E402
-from models import paper_bundle  # noqa: E402
+from models import paper_bundle, paper_model  # noqa: E402
 from timing import best_of, table  # noqa: E402
 
+from dcaplda.export.bundle_writer import export_model  # noqa: E402
 from dcaplda.runtime import Backend  # noqa: E402
 from dcaplda.runtime.gallery import Gallery  # noqa: E402
 
@@ -66,13 +67,30 @@ def throughput(function: Callable[[], object], workers: int, seconds: float) -> 
     return rate
 
 
-def gain(function: Callable[[], object], seconds: float = 1.0, rounds: int = 5) -> float:
-    """Throughput of 8 threads over that of 1, the median of rounds taken in turns."""
-    ratios = []
+def gain(function: Callable[[], object], seconds: float = 0.5, rounds: int = 8) -> float:
+    """Throughput of 8 threads over that of 1: the best of each, from rounds taken in turns."""
+    best = {1: 0.0, 8: 0.0}
     for _ in range(rounds):
-        one = throughput(function, 1, seconds)
-        ratios.append(throughput(function, 8, seconds) / one)
-    return float(np.median(ratios))
+        for workers in best:
+            best[workers] = max(best[workers], throughput(function, workers, seconds))
+    return best[8] / best[1]
+
+
+def familiar_bundle() -> Backend:
+    """The paper's sizes, with training statistics, so that every verification looks at them."""
+    model = paper_model("d-plda-dsd")
+    told = {
+        "durations": {"min": 4.0, "max": 240.0},
+        "embedding_norm": {"p0.05": 10.0, "p99.95": 40.0},
+        "side_information": {
+            "mean": [0.0] * 6,
+            "covariance": np.eye(6).tolist(),
+            "distance_percentiles": {"99.9": 1e6},
+        },
+    }
+    directory = Path(tempfile.mkdtemp()) / "model"
+    export_model(model, directory, {"statistics": told})
+    return Backend.load(directory, threads=1)
 
 
 def verifications(backend: Backend) -> Rows:
@@ -218,7 +236,7 @@ def main() -> None:
     options = parser.parse_args()
     print(f"threads: {THREADS}; load average {os.getloadavg()[0]:.1f}")
     if not options.skip_verifications:
-        rows = verifications(paper_bundle("d-plda-dsd", threads=1))
+        rows = verifications(familiar_bundle())
         print(table(rows, HEADER), end="\n\n", flush=True)
     backend = paper_bundle("d-plda-dsd", threads=THREADS)
     prints = some_voiceprints(backend, options.speakers)
