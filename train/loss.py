@@ -10,15 +10,17 @@ Same arithmetic as plain_loss.py, arranged for speed:
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
 from dcaplda.eval.calibration import entropy
 from dcaplda.runtime.decision import log_odds
-from dcaplda.train.batches import Batch
+from dcaplda.train.batches import Batch, Block
 from dcaplda.train.forms import Factors, Form, compose, model_forms
 from dcaplda.train.model import Backend
 
@@ -39,23 +41,80 @@ def batch_loss(
     return loss
 
 
+@dataclass(frozen=True)
+class _Group:
+    """Neighbouring blocks of one size: their matrices are one (count, size, size) tensor.
+
+    Balanced batches are one group, so that every operation is done once and not per domain.
+    """
+
+    start: int
+    count: int
+    size: int
+    targets: Tensor
+    """Places of the target pairs in the flattened tensor."""
+    excluded: Tensor
+    """Places of the pairs that are no trials."""
+    target_units: Tensor
+    """Factor of each target's loss."""
+    nontarget_units: Tensor
+    """Factor of a nontarget's loss in each block; (count,)."""
+
+    @property
+    def stop(self) -> int:
+        """End of the group's samples."""
+        return self.start + self.count * self.size
+
+    def of(self, rows: Tensor) -> Tensor:
+        """The group's rows as (count, size, columns)."""
+        return rows[self.start : self.stop].view(self.count, self.size, rows.shape[1])
+
+
+def _groups(batch: Batch, prior: float, like: Tensor) -> list[_Group]:
+    runs: list[list[Block]] = []
+    for block in batch.blocks:
+        if runs and runs[-1][-1].size == block.size:
+            runs[-1].append(block)
+        else:
+            runs.append([block])
+    target_unit = prior / (entropy(prior) * batch.target_mass)
+    nontarget_unit = (1.0 - prior) / (entropy(prior) * batch.nontarget_mass)
+    groups = []
+    for run in runs:
+        area = run[0].size ** 2
+        targets = np.concatenate([b.targets + i * area for i, b in enumerate(run)])
+        excluded = np.concatenate([b.excluded + i * area for i, b in enumerate(run)])
+        weights = np.array([b.weight for b in run])
+        units = np.repeat(target_unit * weights, [len(b.targets) for b in run])
+        groups.append(
+            _Group(
+                run[0].start,
+                len(run),
+                run[0].size,
+                torch.from_numpy(targets).to(like.device),
+                torch.from_numpy(excluded).to(like.device),
+                torch.from_numpy(units).to(like),
+                torch.from_numpy(nontarget_unit * weights).to(like),
+            )
+        )
+    return groups
+
+
 class _Prepared(Factors):
     """A form ready for block products: thin factors in, symmetric gradients out."""
 
     def __init__(self, form: Form, shift: float) -> None:
         super().__init__(form, shift)
         self.left = self.left_of(slice(None))
-        self.with_ones = self.right[:, :-1]
-        self.pulled = torch.empty_like(self.with_ones)
+        self.pulled = form.x.new_empty(len(form.x), form.x.shape[1] + 1)
 
-    def block(self, part: slice) -> Tensor:
-        """The form's values for every pair of a block; (m, m)."""
-        return self.left[part] @ self.right[part].T
+    def values(self, group: _Group) -> Tensor:
+        """The form for every pair of each block; (count, size, size)."""
+        return torch.bmm(group.of(self.left), group.of(self.right).mT)
 
-    def pull(self, part: slice, gradient: Tensor, scale: float) -> None:
-        """Take in the gradient with respect to a block's values."""
-        torch.mm(gradient, self.with_ones[part], out=self.pulled[part])
-        self.pulled[part] *= scale
+    def pull(self, group: _Group, gradient: Tensor) -> None:
+        """Take in the gradient with respect to the group's values."""
+        torch.bmm(gradient, group.of(self.right)[:, :, :-1], out=group.of(self.pulled))
 
     def gradients(self, need_x: bool) -> tuple[Tensor | None, ...]:
         """Gradients with respect to x, cross, auto, linear and offset.
@@ -69,9 +128,8 @@ class _Prepared(Factors):
         if need_x:
             d_x = torch.addcmul(paired @ (4.0 * self.form.cross), self.through_auto, 2.0 * own)
             d_x.addcmul_(own, self.form.linear)
-        d_matrices = x.T @ torch.cat([2.0 * paired, own * x], dim=1)
-        d_cross, d_auto = d_matrices.chunk(2, dim=1)
-        return d_x, d_cross, d_auto, own[:, 0] @ x, 0.5 * own.sum()
+        d_cross = (x.T @ paired).mul_(2.0)
+        return d_x, d_cross, x.T @ (own * x), own[:, 0] @ x, 0.5 * own.sum()
 
 
 class TrialLoss(torch.autograd.Function):
@@ -89,27 +147,13 @@ class TrialLoss(torch.autograd.Function):
         gamma = log_odds(prior)
         prepared = [_Prepared(form, gamma * (i == last)) for i, form in enumerate(forms)]
         wanted = any(ctx.needs_input_grad)
-        unit = 1.0 / entropy(prior)
         total = 0.0
-        for block in batch.blocks:
-            part = slice(block.start, block.stop)
-            target_unit = unit * block.weight * prior / batch.target_mass
-            nontarget_unit = unit * block.weight * (1.0 - prior) / batch.nontarget_mass
-            values = [form.block(part) for form in prepared]
-            logits, scored = compose(values)
-            targets = torch.from_numpy(block.targets).to(logits.device)
-            excluded = torch.from_numpy(block.excluded).to(logits.device)
-            flat_logits = logits.view(-1)
-            target_logits = flat_logits[targets]
-            flat_logits[targets] = _NEVER
-            flat_logits[excluded] = _NEVER
-            total += nontarget_unit * softplus(logits).sum().item()
-            total += target_unit * softplus(-target_logits).sum().item()
+        for group in _groups(batch, prior, flat[0]):
+            values = [form.values(group) for form in prepared]
+            logits, inputs = compose(values)
+            total += _trial_losses(group, logits, into_slopes=wanted)
             if wanted:
-                slope = logits.sigmoid_()
-                pull_up = torch.sigmoid(-target_logits) * (-target_unit / nontarget_unit)
-                slope.view(-1)[targets] = pull_up
-                _pull(prepared, part, values, scored, slope, nontarget_unit)
+                _pull(prepared, group, values, inputs, logits)
         if wanted:
             _save_gradients(ctx, prepared)
         return flat[0].new_tensor(total)
@@ -120,21 +164,39 @@ class TrialLoss(torch.autograd.Function):
         return None, None, *(None if g is None else g * grad_outputs[0] for g in ctx.gradients)
 
 
+def _trial_losses(group: _Group, logits: Tensor, into_slopes: bool) -> float:
+    """Sum of the losses of a group's trials; may turn `logits` into the loss's slopes in place.
+
+    All pairs are taken for nontargets at once, and the few that are not are put right.
+    """
+    flat = logits.view(-1)
+    target_logits = flat[group.targets]
+    flat[group.targets] = _NEVER
+    flat[group.excluded] = _NEVER
+    nontarget_losses = softplus(logits).sum(dim=(1, 2))
+    loss = float(nontarget_losses @ group.nontarget_units)
+    loss += float(softplus(-target_logits) @ group.target_units)
+    if into_slopes:
+        logits.sigmoid_()
+        logits *= group.nontarget_units[:, None, None]
+        flat[group.targets] = torch.sigmoid(-target_logits).mul_(-group.target_units)
+    return loss
+
+
 def _pull(
     prepared: list[_Prepared],
-    part: slice,
+    group: _Group,
     values: list[Tensor],
-    scored: list[Tensor],
+    inputs: list[Tensor],
     slope: Tensor,
-    unit: float,
 ) -> None:
-    """Send the slope of the loss back through the stages, last first."""
-    for stage in reversed(range(len(scored))):
+    """Send the slopes of the loss back through the stages, last first; overwrites the values."""
+    for stage in reversed(range(len(inputs))):
         scale, shift = 1 + 2 * stage, 2 + 2 * stage
-        prepared[shift].pull(part, slope, unit)
-        prepared[scale].pull(part, scored[stage].mul_(slope) if stage else scored[0] * slope, unit)
+        prepared[shift].pull(group, slope)
+        prepared[scale].pull(group, inputs[stage].mul_(slope))
         slope = values[scale].mul_(slope)
-    prepared[0].pull(part, slope, unit)
+    prepared[0].pull(group, slope)
 
 
 def _save_gradients(ctx: Any, prepared: Sequence[_Prepared]) -> None:
