@@ -57,6 +57,15 @@ def widen(rows: NDArray[np.float16], out: NDArray[np.float32]) -> None:
     np.multiply(out, np.float32(2.0**112), out=out)
 
 
+def _all_finite(values: NDArray[np.floating]) -> bool:
+    """Whether no value is infinite or NaN, in a fraction of the time that np.isfinite takes."""
+    if values.dtype == np.float16:
+        exponents = np.bitwise_and(values.view(np.uint16), np.uint16(0x7C00))
+        return bool(exponents.max() != 0x7C00)
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
+
+
 class VoiceprintBlocks:
     """All speakers of a gallery. One thread may change it at a time; any may read `blocks`."""
 
@@ -73,25 +82,30 @@ class VoiceprintBlocks:
 
     def append(self, speakers: Sequence[tuple[int, str, bytes]]) -> None:
         """Add speakers (number, id, bytes of their rows), all numbers above those before."""
-        blocks = list(self.blocks)
+        if not speakers:
+            return
+        numbers, ids, data = zip(*speakers, strict=True)
         row_bytes = self.width * self.dtype.itemsize
-        sizes = [len(data) // row_bytes for _, _, data in speakers]
-        for (_, name, data), size in zip(speakers, sizes, strict=True):
-            if size < 1 or size * row_bytes != len(data):
-                raise GalleryError(
-                    f"{self.place}: '{name}' has {len(data)} bytes, no whole number of "
-                    f"voiceprints of {row_bytes}; the file is damaged: restore a copy"
-                )
+        sizes, rest = np.divmod(np.fromiter(map(len, data), np.int64, len(data)), row_bytes)
+        bad = np.flatnonzero((sizes == 0) | (rest > 0))
+        if len(bad):
+            raise GalleryError(
+                f"{self.place}: '{ids[bad[0]]}' has {len(data[bad[0]])} bytes, no whole number of "
+                f"voiceprints of {row_bytes}; the file is damaged: restore a copy"
+            )
+        blocks = list(self.blocks)
         begin = 0
-        while begin < len(speakers):
+        while begin < len(ids):
             room = len(blocks[-1].rows) - blocks[-1].used if blocks else 0
             totals = np.cumsum(sizes[begin : begin + self.block_rows])
             count = int(np.searchsorted(totals, room, side="right"))
             if count == 0:
-                blocks.append(self._empty(max(self.block_rows, sizes[begin])))
+                blocks.append(self._empty(max(self.block_rows, int(sizes[begin]))))
                 continue
-            part = speakers[begin : begin + count]
-            blocks[-1] = self._extended(blocks[-1], part, totals[:count])
+            part = slice(begin, begin + count)
+            blocks[-1] = self._extended(
+                blocks[-1], numbers[part], ids[part], data[part], totals[:count]
+            )
             begin += count
         self.blocks = tuple(blocks)
 
@@ -101,23 +115,26 @@ class VoiceprintBlocks:
         return Block(rows, none, [], np.zeros(1, np.int64))
 
     def _extended(
-        self, block: Block, speakers: Sequence[tuple[int, str, bytes]], totals: NDArray[np.int64]
+        self,
+        block: Block,
+        numbers: Sequence[int],
+        ids: Sequence[str],
+        data: Sequence[bytes],
+        totals: NDArray[np.int64],
     ) -> Block:
-        joined = b"".join([data for _, _, data in speakers])
-        values = np.frombuffer(joined, self.dtype).reshape(-1, self.width)
-        if not np.isfinite(values.sum(dtype=np.float64)):
+        values = np.frombuffer(b"".join(data), self.dtype).reshape(-1, self.width)
+        if not _all_finite(values):
             raise GalleryError(
-                f"{self.place}: a voiceprint between '{speakers[0][1]}' and '{speakers[-1][1]}' is "
-                "not finite; the file is damaged: restore a copy"
+                f"{self.place}: a voiceprint between '{ids[0]}' and '{ids[-1]}' is not finite; "
+                "the file is damaged: restore a copy"
             )
         used = block.used
         block.rows[used : used + len(values)] = values
         del block.ids[len(block.numbers) :]  # left by an append that failed later on
-        block.ids.extend(name for _, name, _ in speakers)
-        numbers = np.array([number for number, _, _ in speakers], np.int64)
+        block.ids.extend(ids)
         return Block(
             block.rows,
-            np.concatenate([block.numbers, numbers]),
+            np.concatenate([block.numbers, np.array(numbers, np.int64)]),
             block.ids,
             np.concatenate([block.offsets, used + totals]),
         )

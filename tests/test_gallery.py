@@ -310,6 +310,19 @@ def test_widening_is_numpys_own_conversion() -> None:
     np.testing.assert_array_equal(out.view(np.uint32), finite.astype(np.float32).view(np.uint32))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_rows_that_are_not_finite_are_refused(dtype, value) -> None:
+    blocks = VoiceprintBlocks("g.db", 4, np.dtype(dtype))
+    largest = np.full(4, np.finfo(dtype).max)  # overflows in a sum, and is fine
+    blocks.append([(1, "a", largest.tobytes()), (2, "b", (-largest).tobytes())])
+    bad = np.array([1, 2, value, 3], dtype)
+    with pytest.raises(GalleryError, match="g.db: a voiceprint between 'c' and 'd' is not finite"):
+        blocks.append([(3, "c", largest.tobytes()), (4, "d", bad.tobytes())])
+    blocks.append([(3, "c", largest.tobytes())])
+    assert blocks.blocks[0].ids == ["a", "b", "c"] and len(blocks) == 3
+
+
 def test_float16_refuses_what_it_cannot_hold(backend, prints, tmp_path) -> None:
     gallery = Gallery.open(tmp_path / "g.db", backend, storage="float16")
     with pytest.raises(InputError, match="'ann': 1e\\+06 is more than float16 can hold"):
