@@ -188,18 +188,20 @@ def duration_stage(stage: DurationStage, palette: Palette) -> Any:
     """alpha_d and beta_d over the two durations (the paper's duration figure)."""
     from matplotlib.patheffects import withStroke
 
-    seconds, alpha, beta = stage.surfaces()
+    seconds = stage.seconds
     figure = new_figure((7.4, 3.0))
     panels = figure.subplots(1, 2)
     low, high = float(np.log(seconds[0])), float(np.log(seconds[-1]))
-    for axes, surface, name in zip(panels, (alpha, beta), ("alpha_d", "beta_d"), strict=True):
+    for axes, surface, name in zip(
+        panels, (stage.alpha, stage.beta), ("alpha_d", "beta_d"), strict=True
+    ):
         image = axes.imshow(
             surface,
             origin="lower",
             extent=(low, high, low, high),
             cmap="cividis",
             aspect="equal",
-            interpolation="nearest",
+            interpolation="bilinear",
         )
         if float(np.ptp(surface)) > 1e-9:
             logs = np.log(seconds)

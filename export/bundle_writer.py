@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from dcaplda.export import names, parity
-from dcaplda.export.algebra import compile_backend, float64
+from dcaplda.export.algebra import compile_backend
 from dcaplda.export.bundle_files import write_bundle
 from dcaplda.export.familiarity import familiarity
 from dcaplda.export.graphs import build_graphs
 from dcaplda.train.model import Backend
-from dcaplda.train.quadratic import Quadratic
 
 GRID_SECONDS = np.geomspace(1.0, 300.0, 41)
 
@@ -49,7 +49,7 @@ def export_model(
 
 
 def _calibration(model: Backend) -> dict[str, Any]:
-    """The duration stage for plots: its forms, and alpha_d and beta_d on a grid of seconds."""
+    """alpha_d and beta_d on a grid of seconds, for plots that know no duration feature."""
     if model.scale_dur is None or model.shift_dur is None:
         return {}
     with torch.no_grad():
@@ -57,23 +57,13 @@ def _calibration(model: Backend) -> dict[str, Any]:
         alpha, beta = model.scale_dur(features, features), model.shift_dur(features, features)
     return {
         "duration": {
-            "feature": model.config.duration_feature,
-            "feature_parameters": model.duration_parameters,
-            "alpha": _form(model.scale_dur),
-            "beta": _form(model.shift_dur),
-            "grid": {
-                "seconds": GRID_SECONDS.tolist(),
-                "alpha": alpha.tolist(),
-                "beta": beta.tolist(),
-            },
+            "seconds": _rounded(GRID_SECONDS),
+            "alpha": _rounded(alpha.numpy()),
+            "beta": _rounded(beta.numpy()),
         }
     }
 
 
-def _form(form: Quadratic) -> dict[str, Any]:
-    return {
-        "cross": float64(form.symmetric_cross()).tolist(),
-        "auto": float64(form.symmetric_auto()).tolist(),
-        "linear": float64(form.linear).tolist(),
-        "offset": float(form.offset.detach()),
-    }
+def _rounded(values: NDArray[np.floating[Any]]) -> Any:
+    """Six significant digits: a plot needs no more, and model.json stays readable."""
+    return [_rounded(value) if np.ndim(value) else float(f"{float(value):.6g}") for value in values]

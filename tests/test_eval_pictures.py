@@ -1,4 +1,4 @@
-"""Curves against counting, pictures that draw, the duration stage against its equations."""
+"""Curves against counting, pictures that draw, the duration stage as exported."""
 
 import math
 
@@ -7,12 +7,11 @@ import pytest
 
 from dcaplda.eval import curve_pictures, set_pictures
 from dcaplda.eval.curves import PRIOR_LOG_ODDS, curves
-from dcaplda.eval.duration_stage import DurationStage, duration_features, second_order
+from dcaplda.eval.duration_stage import DurationStage
 from dcaplda.eval.measure import Settings
 from dcaplda.eval.metrics import dcf, min_dcf
 from dcaplda.eval.palette import PAPER, VARIABLES, WEB, inline_svg, rc
 from dcaplda.eval.results import Part, Result
-from dcaplda.eval.verdict import CARE, NO, YES, summary, verdict
 from dcaplda.runtime.errors import BundleError
 
 
@@ -114,7 +113,7 @@ def test_every_picture_draws_in_both_palettes(drawn, palette):
         }
         figures["bars"] = set_pictures.bars(results, "cllr_0.5", "min_cllr_lin_0.5", "C", palette)
         figures["heat"] = set_pictures.heat_map(parts, "cllr_0.5", "Cllr", "cllr_0.5", palette)
-        figures["stage"] = set_pictures.duration_stage(make_stage("wlog"), palette)
+        figures["stage"] = set_pictures.duration_stage(make_stage(), palette)
         for name, figure in figures.items():
             svg = inline_svg(figure, name, "<label>")
             assert svg.startswith("<svg viewBox=") and svg.endswith("</svg>")
@@ -136,84 +135,24 @@ def test_bars_show_the_actual_value_and_the_minimum_as_a_black_line():
     assert [line.get_ydata()[0] for line in lines] == [0.3, 0.4]
 
 
-def make_stage(feature, **parameters):
-    defaults = {"log": {}, "bin": {"thresholds": [8.0, 16.0]}, "wlog": {"center": 30.0, "slope": 2}}
-    size = {"log": 1, "bin": 3, "wlog": 2}[feature]
-    rng = np.random.default_rng(3)
-
-    def form():
-        square = rng.normal(size=(2, size, size))
-        square = square + square.transpose(0, 2, 1)
-        cross, auto = square.tolist()
-        linear = rng.normal(size=size).tolist()
-        return {"cross": cross, "auto": auto, "linear": linear, "offset": float(rng.normal())}
-
-    settings = parameters or defaults[feature]
-    return DurationStage(feature, settings, form(), form(), None)
+def make_stage():
+    seconds = np.geomspace(1.0, 256.0, 30)
+    pull = np.log(seconds)[:, None] + np.log(seconds)[None, :]
+    return DurationStage(seconds, 0.5 + 0.1 * pull, 1.0 - 0.3 * pull)
 
 
-def test_duration_features_follow_the_equations():
-    seconds = np.array([2.0, 8.0, 30.0, 100.0])
-    assert duration_features("log", {}, seconds)[:, 0] == pytest.approx(np.log(seconds))
-    one_hot = duration_features("bin", {"thresholds": [8.0, 16.0]}, seconds)
-    assert one_hot.tolist() == [[1, 0, 0], [1, 0, 0], [0, 0, 1], [0, 0, 1]]  # d > t
-    long_short = duration_features("wlog", {"center": 30.0, "slope": 2.0}, seconds)
-    for (long, short), d in zip(long_short, seconds, strict=True):
-        sigma = 1 / (1 + math.exp(-2.0 * (math.log(d) - math.log(30.0))))
-        assert long == pytest.approx(math.log(d) * sigma)
-        assert short == pytest.approx(math.log(d) * (1 - sigma))
-
-
-@pytest.mark.parametrize("feature", ["log", "bin", "wlog"])
-def test_surfaces_equal_the_written_out_form(feature):
-    stage = make_stage(feature)
-    seconds, alpha, _ = stage.surfaces()
-    features = duration_features(feature, stage.parameters, seconds)
-    cross, auto, c = (np.array(stage.alpha[key]) for key in ("cross", "auto", "linear"))
-    for i, j in ((0, 0), (3, 70), (95, 20)):
-        e1, e2 = features[i], features[j]
-        expected = 2 * e1 @ cross @ e2 + e1 @ auto @ e1 + e2 @ auto @ e2 + (e1 + e2) @ c
-        assert alpha[i, j] == pytest.approx(expected + stage.alpha["offset"])
-    assert np.allclose(alpha, alpha.T)
-
-
-def test_a_feature_of_the_future_uses_the_exported_grid():
-    grid = {"seconds": [1.0, 2.0], "alpha": [[1, 2], [2, 3]], "beta": [[0, 0], [0, 1]]}
-    form = {"cross": [[0.0]], "auto": [[0.0]], "linear": [0.0], "offset": 1.0}
-    entry = {"feature": "new", "feature_parameters": {}, "alpha": form, "beta": form, "grid": grid}
+def test_the_duration_stage_is_read_from_the_exported_grid():
+    entry = {"seconds": [1.0, 2.0], "alpha": [[1, 2], [2, 3]], "beta": [[0, 0], [0, 1]]}
     stage = DurationStage.of({"calibration": {"duration": entry}}, "m")
-    assert stage is not None and stage.surfaces()[1].tolist() == [[1, 2], [2, 3]]
-    assert second_order(form, np.ones((2, 1))).tolist() == [[1, 1], [1, 1]]
+    assert stage is not None and stage.alpha.tolist() == [[1, 2], [2, 3]]
+    assert stage.beta.tolist() == [[0, 0], [0, 1]] and stage.seconds.tolist() == [1.0, 2.0]
     assert DurationStage.of({"calibration": {}}, "m") is None
-    del entry["grid"]
-    with pytest.raises(BundleError, match="duration calibration is damaged"):
-        DurationStage.of({"calibration": {"duration": entry}}, "m")
 
 
 @pytest.mark.parametrize(
-    "result,grade,words",
-    [
-        (make_result("s", "x", 0.40, 0.39), YES, "3 % of the Cllr of 0.400"),
-        (make_result("s", "x", 0.006, 0.0), YES, "100 % of the Cllr of 0.006"),
-        (make_result("s", "x", 0.50, 0.40, affine=(0.6, 0.0)), CARE, "too confident"),
-        (make_result("s", "x", 0.50, 0.30, affine=(1.0, 2.0)), NO, "too low (the best shift is"),
-        (make_result("s", "x", 1.10, 1.00), NO, "worse than no scores"),
-        (make_result("s", "x", 0.40, 0.39, 1.2, 0.5), NO, "does harm"),
-        (make_result("s", "x", 0.95, 0.94, 1.0, 1.0), CARE, "too hard at this prior"),
-        (make_result("s", "x", math.inf, 0.5), NO, "infinite"),
-        (make_result("s", "x", 0.9, 0.5, affine=(-1.0, 0.0)), NO, "reversed"),
-    ],
+    "damage", [{"alpha": None}, {"alpha": [[1, 2]]}, {"seconds": "x"}, {"beta": [1, 2]}]
 )
-def test_verdicts_say_what_the_numbers_say(result, grade, words):
-    found = verdict(result, Settings())
-    assert found.grade == grade
-    assert words in " ".join(found.sentences)
-
-
-def test_the_summary_tells_sets_apart():
-    good, bad = make_result("s", "home", 0.4, 0.39), make_result("s", "away", 0.8, 0.4)
-    text = " ".join(summary("s", [good, bad], Settings()).sentences)
-    assert "with the Bayes threshold on home" in text
-    assert "calibrated before use on away" in text and "50 %, on away" in text
-    assert summary("s", [good, make_result("s", "b", 0.4, 0.4)], Settings()).grade == YES
-    assert summary("s", [bad, make_result("s", "b", 0.9, 0.4)], Settings()).grade == NO
+def test_a_damaged_duration_stage_is_refused(damage):
+    entry = {"seconds": [1.0, 2.0], "alpha": [[1, 2], [2, 3]], "beta": [[0, 0], [0, 1]], **damage}
+    with pytest.raises(BundleError, match="duration calibration is damaged"):
+        DurationStage.of({"calibration": {"duration": entry}}, "m")

@@ -18,12 +18,10 @@ WIDTHS = (320, 390, 768, 1280)
 
 def write_bundle(folder):
     """A model.json as export-onnx writes it; the report reads nothing else of a bundle."""
-    form = {"cross": [[0.01, 0], [0, 0.02]], "auto": [[0, 0], [0, 0]], "linear": [0.1, 0.2]}
     stage = {
-        "feature": "wlog",
-        "feature_parameters": {"center": 30.0, "slope": 2.0},
-        "alpha": {**form, "offset": 0.7},
-        "beta": {**form, "offset": -0.4},
+        "seconds": [1.0, 10.0, 100.0],
+        "alpha": [[0.5, 0.6, 0.7], [0.6, 0.8, 0.9], [0.7, 0.9, 1.0]],
+        "beta": [[0.5, 0.2, 0.1], [0.2, 0.0, -0.1], [0.1, -0.1, -0.4]],
     }
     graphs = {
         name: {"file": f"{name}.onnx", "sha256": "0" * 64}
