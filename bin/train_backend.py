@@ -39,6 +39,7 @@ class Options(CommonOptions):
     seeds: str = option("", "several seeds, as 0-19: one directory each, the best selected")
     jobs: int = option(1, "seeds trained at a time")
     select: bool = option(False, "only select the best of finished runs <exp-dir>/seed-N")
+    start_model: str = option("", "start from this trained or imported model, not from PLDA")
     resume: bool = option(False, "go on with a run that was stopped")
     set: list[str] = option([], "section.key=value of the recipe, as stage1.steps=200; repeatable")
     device: str = option("auto", "auto, cpu, cuda or cuda:N")
@@ -87,6 +88,7 @@ def _train_one(options: Options, arguments: list[str], log: Log) -> int:
         config=_recipe(options),
         device=choose_device(options.device),
         threads=_threads(options),
+        start_model=options.start_model,
         resume=options.resume,
     )
     train(request, log.info, log.warning)
@@ -109,6 +111,7 @@ def _train_seeds(options: Options, arguments: list[str], log: Log) -> int:
     fixed = [
         f"--config={recipe}",
         f"--device={options.device}",
+        f"--start-model={options.start_model}",
         f"--threads={_threads(options)}",
         f"--resume={str(options.resume).lower()}",
     ]

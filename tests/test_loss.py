@@ -98,6 +98,14 @@ def test_domain_weights_and_repeated_speakers_equal_the_full_matrix(data):
     assert_close(model, fast(model, data, batch), expected, 1e-5)
 
 
+def test_a_domain_of_weight_zero_does_not_count(data):
+    section = BatchSection(size=48, domain_weights={"dom1": 0.0})
+    batch = BatchWalker(data, section, 0).next_batch()
+    model = random_model("d-plda-dsd")
+    expected = plain(model, data, batch, torch.tensor([1.0, 0.0, 1.0]))
+    assert_close(model, fast(model, data, batch), expected, 1e-5)
+
+
 def test_frozen_parts_get_no_gradient(data):
     model = random_model("plda-dsd")
     model.preprocess.requires_grad_(False)

@@ -87,9 +87,14 @@ def build_model(
             _set_form(model.shift_dur, start.duration_stage[1])
         if model_config.stages.side_stage:
             _set_side_branch(model, start.generative.lda, section, generator)
-    for part in (model.preprocess, model.plda):
-        part.requires_grad_(not model_config.stages.frozen)
+    set_trainable(model)
     return model
+
+
+def set_trainable(model: Backend) -> None:
+    """Frozen variants keep LDA and PLDA and train what calibrates."""
+    for part in (model.preprocess, model.plda):
+        part.requires_grad_(not model.config.stages.frozen)
 
 
 def _set_form(quadratic: Quadratic, form: PldaForm) -> None:

@@ -23,11 +23,12 @@ from dcaplda.train.data import TrainingData
 from dcaplda.train.data_dir import load_training_data
 from dcaplda.train.evaluation import Evaluator
 from dcaplda.train.held_out import HeldOut, find_held_out
-from dcaplda.train.init import build_model, check_sizes, find_start
-from dcaplda.train.loop import Progress, Trainer
+from dcaplda.train.init import build_model, check_sizes, find_start, set_trainable
+from dcaplda.train.loop import Trainer
 from dcaplda.train.model import Backend
-from dcaplda.train.recipe import config_to_dict, config_to_toml
-from dcaplda.train.store import save_model
+from dcaplda.train.progress import ProgressBar
+from dcaplda.train.recipe import config_to_dict, config_to_toml, first_difference
+from dcaplda.train.store import load_model, save_model
 from dcaplda.train.summary import TABLE, data_statistics, dev_table, read_summary, write_summary
 from dcaplda.train.training_config import TrainingConfig
 
@@ -46,6 +47,8 @@ class Request:
     config: TrainingConfig
     device: torch.device
     threads: int
+    start_model: str = ""
+    """Directory of a model to start from, in place of LDA and PLDA of the data."""
     resume: bool = False
     quiet: bool = False
 
@@ -101,10 +104,7 @@ def _train_locked(request: Request, say: Say, warn: Say) -> dict[str, Any]:
     data = load_training_data(request.data_dir, request.vectors, config.data, need_durations)
     for line in data.summary():
         say(line)
-    model_config = ModelConfig(
-        embedding_dim=data.embeddings.shape[1],
-        **{key: value for key, value in vars(config.model).items()},
-    )
+    model_config = ModelConfig(embedding_dim=data.embeddings.shape[1], **vars(config.model))
     check_sizes(model_config)
     evaluator = Evaluator.load(
         config.dev,
@@ -114,37 +114,61 @@ def _train_locked(request: Request, say: Say, warn: Say) -> dict[str, Any]:
         request.device,
     )
     _describe(evaluator, warn, say)
-    with replacing(directory / CONFIG) as path:
-        path.write_text(config_to_toml(config), encoding="utf-8")
-    identity = {
-        **_identity(config, data),
-        "threads": request.threads,
-        "device": str(request.device),
-    }
-    model = Backend(model_config)
     resuming = request.resume and (directory / CHECKPOINT).is_file()
-    holds_out = config.batch.held_out_folds > 0 or config.batch.held_out_domains
-    held_out: HeldOut | None = None
-    # What L2 pulls to and where held-out batches start is not in the checkpoint: it is found
-    # again from the same data.
-    if not resuming or holds_out or config.objective.l2_towards == "start":
-        start = find_start(data, config)
-        for note in start.notes:
-            (say if note.startswith("global") else warn)(note)
-        model = build_model(start, model_config, config.init, config.run.seed)
-    elif model_config.stages.frozen:
-        model.preprocess.requires_grad_(False)
-        model.plda.requires_grad_(False)
-    if holds_out:
-        held_out = find_held_out(data, config, start.generative, request.device)
-        say(f"held out in turn: {', '.join(part.name for part in held_out.parts)}")
+    model, held_out = _first_model(request, model_config, data, resuming, say, warn)
+    identity = _identity(request, data)
     trainer = Trainer(model, data, evaluator, config, identity, directory, request.device, held_out)
     if resuming:
         trainer.resume()
         say(f"{directory}: going on after {trainer.progress.total} steps")
-    with _progress_bar(config, trainer.progress.total, request.quiet) as report:
+    with replacing(directory / CONFIG) as path:
+        path.write_text(config_to_toml(config), encoding="utf-8")
+    with ProgressBar(config, trainer.progress.total, request.quiet) as report:
         chosen = trainer.run(report)
     return _finish(request, trainer, chosen, data, say)
+
+
+def _first_model(
+    request: Request,
+    model_config: ModelConfig,
+    data: TrainingData,
+    resuming: bool,
+    say: Say,
+    warn: Say,
+) -> tuple[Backend, HeldOut | None]:
+    """The model before the first step, and the starts of held-out batches if there are any."""
+    config = request.config
+    holds_out = config.batch.held_out_folds > 0 or config.batch.held_out_domains
+    # What L2 pulls to and where held-out batches start is not in the checkpoint: it is found
+    # again from the same data.
+    needs_start = not resuming or holds_out or config.objective.l2_towards == "start"
+    if request.start_model:
+        if holds_out:
+            raise UsageError("--start-model: held-out batches need the start that the data give")
+        return _given_model(request.start_model, model_config), None
+    if not needs_start:
+        model = Backend(model_config)
+        set_trainable(model)
+        return model, None
+    start = find_start(data, config)
+    for note in start.notes:
+        (say if note.startswith("global") else warn)(note)
+    model = build_model(start, model_config, config.init, config.run.seed)
+    if not holds_out:
+        return model, None
+    held_out = find_held_out(data, config, start.generative, request.device)
+    say(f"held out in turn: {', '.join(part.name for part in held_out.parts)}")
+    return model, held_out
+
+
+def _given_model(directory: str, expected: ModelConfig) -> Backend:
+    """A trained or imported model to go on from; it must have the recipe's architecture."""
+    model = load_model(directory)
+    difference = first_difference(model.config.to_dict(), expected.to_dict())
+    if difference:
+        raise UsageError(f"--start-model={directory}: its {difference} in the recipe")
+    set_trainable(model)
+    return model
 
 
 def _check_directory(request: Request) -> dict[str, Any] | None:
@@ -173,43 +197,22 @@ def _describe(evaluator: Evaluator, warn: Say, say: Say) -> None:
         raise UsageError("all development sets have weight 0; one must count")
 
 
-def _identity(config: TrainingConfig, data: TrainingData) -> dict[str, Any]:
+def _identity(request: Request, data: TrainingData) -> dict[str, Any]:
     """What must be equal for a checkpoint to be gone on with."""
-    values = config_to_dict(config)
+    values = config_to_dict(request.config)
     values["dev"] = {dev["name"]: dev for dev in values["dev"]}
     del values["run"]["checkpoint_every"]  # may change at any time
     digest = hashlib.sha256("\n".join(data.ids).encode())
     for array in (data.speaker, data.session, data.domain, data.seconds):
         digest.update(array.tobytes())
     digest.update(data.embeddings.sum(axis=0, dtype=np.float64).tobytes())
-    return {**values, "training data": digest.hexdigest()[:16]}
-
-
-class _progress_bar:  # noqa: N801  (used as a function)
-    """A bar with rate and remaining time on stderr, or nothing where stderr is not watched."""
-
-    def __init__(self, config: TrainingConfig, done: int, quiet: bool) -> None:
-        from tqdm import tqdm
-
-        total = sum(stage.steps for stage in config.stages)
-        # disable=None: tqdm stays silent where stderr is not a terminal.
-        self.bar = tqdm(
-            total=total, initial=done, unit="step", disable=True if quiet else None, leave=False
-        )
-        self.dev = math.nan
-
-    def __enter__(self) -> Callable[[Progress, dict[str, float]], None]:
-        return self.report
-
-    def __exit__(self, *exception: object) -> None:
-        self.bar.close()
-
-    def report(self, progress: Progress, figures: dict[str, float]) -> None:
-        """Show a step."""
-        self.dev = figures.get("dev", self.dev)
-        self.bar.set_description(f"stage {progress.stage + 1}", refresh=False)
-        self.bar.set_postfix(loss=f"{figures['loss']:.4f}", dev=f"{self.dev:.4f}", refresh=False)
-        self.bar.update(1)
+    return {
+        **values,
+        "training data": digest.hexdigest()[:16],
+        "start model": request.start_model,
+        "threads": request.threads,
+        "device": str(request.device),
+    }
 
 
 def _finish(
