@@ -110,8 +110,12 @@ train_one() {  # <variant>[.<tag>]
     say "$system is trained already; remove $dir/exp/$system to train it again"
     return
   fi
-  [ "$variant" != plda ] || few=${seeds%%-*}  # nothing random is left in plain PLDA
   local extra=(); for word in $set; do extra+=("--set=$word"); done
+  if [ "$variant" = plda ]; then
+    # Plain PLDA with global calibration is the start of every other training: no step, no chance.
+    few=${seeds%%-*}
+    for number in 1 2 3; do extra+=("--set=stage$number.steps=0"); done
+  fi
   local words; words=$(settings "$tag")
   write_recipe "$dir/conf/$system.toml" "$pattern"
   # shellcheck disable=SC2086
@@ -119,6 +123,38 @@ train_one() {  # <variant>[.<tag>]
     $words "${extra[@]}" "$source" "scp:$source/xvector.scp" "$dir/exp/$system" \
     > "$dir/log/train.$system" 2>&1 || { tail -3 "$dir/log/train.$system" >&2; return 1; }
   say "trained $system: $(grep -o "seed [0-9]*: average.*\|seed [0-9]* is selected" "$dir/log/train.$system" | tr "\n" " ")"
+}
+
+# Where each training run is, from the last line of its log.
+progress() {
+  for log in "$dir"/exp/*/seed-*/log.jsonl; do
+    [ -f "$log" ] && [ ! -f "${log%/*}/training_summary.json" ] || continue
+    run=${log#"$dir/exp/"}
+    tail -1 "$log" | sed -n "s#.*\"stage\": \([0-9]*\), \"step\": \([0-9]*\),.*#${run%%/*} ${run%/*} stage \1 step \2#p" |
+      sed 's# [^ ]*/# #'
+  done | paste -sd';' | sed 's/;/; /g'
+}
+
+# Runs <command> <word> for each word, $jobs at a time, and says from time to time how it goes.
+in_parallel() {
+  local command=$1 failed=$dir/log/failed last=$SECONDS running; shift
+  rm -f "$failed"
+  for word in "$@" ""; do
+    # The empty word at the end waits for the last runs.
+    while running=$(jobs -rp | wc -l); [ "$running" -ge "$jobs" ] || { [ -z "$word" ] && [ "$running" -gt 0 ]; }; do
+      sleep 0.5
+      if [ "$command" = train_one ] && [ $((SECONDS - last)) -ge 15 ]; then
+        last=$SECONDS; say "training: $(progress)"
+      fi
+    done
+    [ -n "$word" ] || continue
+    ("$command" "$word" || echo "$word" >> "$failed") &
+  done
+  wait
+  if [ -f "$failed" ]; then
+    say "ERROR: failed: $(paste -sd' ' "$failed"); see $dir/log"
+    exit 1
+  fi
 }
 
 # Systems that are trained; score normalization works on PLDA.
@@ -150,13 +186,8 @@ if wanted 1; then
       grep '^vox-' "$data/train/$table" > "$data/train_vox/$table"
     done ;;
   esac
-  failed=$dir/log/failed; rm -f "$failed"
-  for system in $(trained); do
-    while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
-    (train_one "$system" || echo "$system" >> "$failed") &
-  done
-  wait
-  [ ! -f "$failed" ] || { say "ERROR: training failed: $(tr '\n' ' ' < "$failed"); see $dir/log"; exit 1; }
+  # shellcheck disable=SC2046
+  in_parallel train_one $(trained)
 fi
 
 if wanted 2; then
@@ -176,7 +207,7 @@ pool=$dir/pool
 score_pool() {  # <bundle> <scores-dir> <options ...>
   local bundle=$1 out=$2; shift 2
   mkdir -p "$out"
-  local common=(--durations="$pool/utt2dur" --print-args=false "$@")
+  local common=(--durations="$pool/utt2dur" --threads=1 --print-args=false "$@")
   local table=scp:$pool/xvector.scp
   score-trials "${common[@]}" "$bundle" "$table" "$table" "$pool/trials_single" "$out/single"
   for way in scores voiceprints; do
@@ -202,6 +233,7 @@ split_sets() {  # <dir>: one file per set, named by the test's id <role>-<domain
   done
 }
 
+cohort=(--cohort="scp:$data/cohort/xvector.scp" --cohort-durations="$data/cohort/utt2dur")
 tune_top_n() {  # the N of AS-norm with the least average Cllr at 0.01 over TRNH and DEV
   local best= least=9e9 raw=$dir/scores/tune
   mkdir -p "$raw"
@@ -232,6 +264,21 @@ tune_top_n() {  # the N of AS-norm with the least average Cllr at 0.01 over TRNH
   echo "$best" > "$raw/best"
 }
 
+score_one() {  # <system>
+  local out=$dir/scores/$1 log=$dir/log/score.$1
+  case $1 in
+    plda-snorm) score_pool "$dir/bundles/plda" "$out/raw" --score-norm=s "${cohort[@]}" 2> "$log" ;;
+    plda-asnorm)
+      tune_top_n && score_pool "$dir/bundles/plda" "$out/raw" --score-norm=as \
+        --top-n="$(cat "$dir/scores/tune/best")" "${cohort[@]}" 2> "$log" ;;
+    cosine) score_pool "$dir/bundles/cosine" "$out/raw" 2> "$log" ;;
+    *) score_pool "$dir/bundles/$1" "$out" 2> "$log" ;;
+  esac || { tail -2 "$log" >&2; return 1; }
+  if [ -d "$out/raw" ]; then calibrate "$out/raw" "$out" 2>> "$log" || { tail -2 "$log" >&2; return 1; }; fi
+  split_sets "$out"
+  say "scored $1"
+}
+
 if wanted 3; then
   say "stage 3: scoring $(cut -d' ' -f1 "$data/test_sets" | wc -l) sets, single and 3-utterance enrolment"
   mkdir -p "$pool"
@@ -240,23 +287,8 @@ if wanted 3; then
     for place in $places calibration; do cat "$data/$place/$table"; done > "$pool/$table"
   done
   for table in models trials_multi; do for place in $places; do cat "$data/$place/$table"; done > "$pool/$table"; done
-  cohort=(--cohort="scp:$data/cohort/xvector.scp" --cohort-durations="$data/cohort/utt2dur")
-  for system in $systems; do
-    out=$dir/scores/$system
-    log=$dir/log/score.$system
-    case $system in
-      plda-snorm)
-        score_pool "$dir/bundles/plda" "$out/raw" --score-norm=s "${cohort[@]}" 2> "$log" && calibrate "$out/raw" "$out" 2>> "$log" ;;
-      plda-asnorm)
-        tune_top_n
-        score_pool "$dir/bundles/plda" "$out/raw" --score-norm=as --top-n="$(cat "$dir/scores/tune/best")" \
-          "${cohort[@]}" 2> "$log" && calibrate "$out/raw" "$out" 2>> "$log" ;;
-      cosine) score_pool "$dir/bundles/cosine" "$out/raw" 2> "$log" && calibrate "$out/raw" "$out" 2>> "$log" ;;
-      *) score_pool "$dir/bundles/$system" "$out" 2> "$log" ;;
-    esac || { tail -2 "$log" >&2; exit 1; }
-    split_sets "$out"
-    say "scored $system"
-  done
+  # shellcheck disable=SC2086
+  in_parallel score_one $systems
   mkdir -p "$dir/scores/oracle"
   for place in $places; do
     cp "$data/$place/oracle_single" "$dir/scores/oracle/$place.single"
