@@ -10,16 +10,37 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dcaplda.runtime.backend import Backend
     from dcaplda.runtime.bundle import ModelInfo
-    from dcaplda.runtime.errors import BundleError, DcapldaError, InputError
+    from dcaplda.runtime.errors import BundleError, DcapldaError, GalleryError, InputError
+    from dcaplda.runtime.gallery import Gallery, Identification
+    from dcaplda.runtime.search import Match
+    from dcaplda.runtime.verification import Speaker, Verification
 
-__all__ = ["Backend", "BundleError", "DcapldaError", "InputError", "ModelInfo"]
+__all__ = [
+    "Backend",
+    "BundleError",
+    "DcapldaError",
+    "Gallery",
+    "GalleryError",
+    "Identification",
+    "InputError",
+    "Match",
+    "ModelInfo",
+    "Speaker",
+    "Verification",
+]
 
 _HOMES = {
     "Backend": "backend",
     "ModelInfo": "bundle",
     "BundleError": "errors",
     "DcapldaError": "errors",
+    "Gallery": "gallery",
+    "GalleryError": "errors",
+    "Identification": "gallery",
     "InputError": "errors",
+    "Match": "search",
+    "Speaker": "verification",
+    "Verification": "verification",
 }
 
 

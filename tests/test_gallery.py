@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from child_tasks import add_and_search
+from golden import EXTRACTS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_models import DIM, random_model
@@ -20,6 +21,8 @@ from dcaplda.runtime.top_matches import search_blocks
 from dcaplda.runtime.voiceprint_blocks import VoiceprintBlocks, widen
 
 pytestmark = pytest.mark.torch
+
+KALDI_FILES = {"transform": "transform.mat", "mean": "mean.vec", "plda": "plda"}
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +87,27 @@ def test_a_search_equals_a_verification(backend, tmp_path) -> None:
     gallery.add("ann", ann)
     (match,) = gallery.search(backend.enroll(x[4], d[4]))
     assert match.llr == pytest.approx(backend.verify(ann, x[4], d[4], prior=0.5).llr, abs=1e-4)
+
+
+def test_a_model_that_tells_its_sides_apart_keeps_them(tmp_path) -> None:
+    """Kaldi's PLDA counts the utterances of an enrolment, so the gallery must be that side."""
+    from dcaplda.bin.import_model import main as import_model
+
+    root = EXTRACTS / "kaldi"
+    files = [f"--{name}={root / file}" for name, file in KALDI_FILES.items()]
+    assert import_model(["--from=kaldi", *files, str(tmp_path / "kaldi")]) == 0
+    backend = Backend.load(tmp_path / "kaldi")
+    x = np.random.default_rng(0).standard_normal((40, backend.info.embedding_dim))
+    speakers = [backend.enroll(x[i : i + 3], multi_enroll="voiceprints") for i in range(0, 30, 3)]
+    probe = backend.enroll(x[35])
+    llrs = backend.compare(np.concatenate(speakers), probe.voiceprints)[:, 0]
+    swapped = backend.compare(probe.voiceprints, np.concatenate(speakers))[0]
+    assert np.abs(llrs - swapped).max() > 0.01
+    with Gallery.open(tmp_path / "g.db", backend) as gallery:
+        gallery.add_many((f"s{i}", it) for i, it in enumerate(speakers))
+        found = dict(gallery.search(probe, 10))
+    for i, llr in enumerate(llrs):
+        assert found[f"s{i}"] == pytest.approx(llr, abs=1e-4)
 
 
 class Model:
