@@ -137,14 +137,14 @@ progress() {
 
 # Runs <command> <word> for each word, $jobs at a time, and says from time to time how it goes.
 in_parallel() {
-  local command=$1 failed=$dir/log/failed last=$SECONDS running; shift
+  local command=$1 failed=$dir/log/failed last=$SECONDS running at; shift
   rm -f "$failed"
   for word in "$@" ""; do
     # The empty word at the end waits for the last runs.
     while running=$(jobs -rp | wc -l); [ "$running" -ge "$jobs" ] || { [ -z "$word" ] && [ "$running" -gt 0 ]; }; do
       sleep 0.5
       if [ "$command" = train_one ] && [ $((SECONDS - last)) -ge 15 ]; then
-        last=$SECONDS; say "training: $(progress)"
+        last=$SECONDS; at=$(progress); say "training: ${at:-reading data, LDA, PLDA}"
       fi
     done
     [ -n "$word" ] || continue
