@@ -78,6 +78,19 @@ def figures(sets: Iterable[Set], which: bool | None) -> str:
     return f"{len(same)} | {actual:.3f} | {actual - least:.3f} |"
 
 
+def groups(names: list[str]) -> list[tuple[str, str]]:
+    """Beginnings of set names, and what to call the sets."""
+    seen = sorted({name.rsplit("-", 1)[0] for name in names if name.startswith("trnh-")})
+    unseen = sorted({name.rsplit("-", 1)[0] for name in names if not name.startswith("trnh-")})
+    return [
+        ("trnh-", "**seen conditions, new speakers**"),
+        *((name, f"seen: {name.removeprefix('trnh-')}") for name in seen),
+        ("dev-", "**unseen, development**"),
+        ("eval-", "**unseen, evaluation**"),
+        *((n, f"unseen: {n.split('-', 1)[1]}") for n in unseen if n.startswith("eval-")),
+    ]
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -89,21 +102,18 @@ def main() -> None:
     sets = [evaluate(backend, options.data / name) for name in names]
     print("| utterances | flagged | " + " | ".join(KINDS) + " |")
     print("| --- |" + " ---: |" * (len(KINDS) + 1))
-    roles = {"trnh": "seen conditions, new speakers", "dev": "unseen, development"}
-    roles |= {
-        one.name.rsplit("-", 1)[0]: f"unseen, {one.name}" for one in sets if "eval-" in one.name
-    }
-    for role, shown in roles.items():
+    for role, label in groups(names):
         flags = np.concatenate([one.utterance_flags for one in sets if one.name.startswith(role)])
         shares = [flags.any(axis=1).mean(), *flags.mean(axis=0)]
-        label = shown.removesuffix("-full").removesuffix("-short").replace("eval-", "")
         print(f"| {label} | " + " | ".join(f"{100 * share:.2f} %" for share in shares) + " |")
     print("\n| trials | flagged? | number | Cllr | of that miscalibration |")
     print("| --- | --- | ---: | ---: | ---: |")
-    for role in ("trnh", "dev", "eval"):
+    roles = [("trnh-", "seen"), ("dev-", "unseen, development"), ("eval-", "unseen, evaluation")]
+    roles += [(name, f"unseen: {name[5:]}") for name, _ in groups(names) if "eval-" in name[:-1]]
+    for role, label in dict(roles).items():
         chosen = [one for one in sets if one.name.startswith(role)]
         for which, word in ((False, "no"), (True, "yes")):
-            print(f"| {role} | {word} | {figures(chosen, which)}")
+            print(f"| {label} | {word} | {figures(chosen, which)}")
 
 
 if __name__ == "__main__":
