@@ -31,7 +31,7 @@ from dcaplda.train.training_config import (
 
 # Pull of the duration stage's fit towards the global calibration, per unit of a standardized
 # term; only enough to decide between terms that the trials cannot tell apart.
-RIDGE = 1e-6
+RIDGE = 1e-9
 NEWTON_STEPS = 50
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dcaplda.train.covariances import Array, Covariances, invertible, weighted_covariances
+from dcaplda.train.covariances import Array, invertible, weighted_covariances
 from dcaplda.train.data import TrainingData
 from dcaplda.train.lda import Lda, fit_lda
 from dcaplda.train.offset_plda import class_weights, offset_form, offset_statistics
@@ -55,33 +55,38 @@ def fit_generative(
     classes: NDArray[np.integer] = data.speaker
     if section.classes == "identity":
         classes = np.unique(data.identity, return_inverse=True)[1]
-    covariances, _ = _statistics(data.embeddings, data, classes, section)
+    if section.domain_offsets:
+        return _fit_with_offsets(data, classes, section, lda_dim, notes)
+    weights = class_weights(data, classes, section.balance)
+    covariances = weighted_covariances(data.embeddings, classes, weights)
     lda = fit_lda(covariances, section.lda_shrinkage, notes, section.lda_scale)
     w = projected(data.embeddings, *lda.first(lda_dim))
-    statistics, copies = _statistics(w, data, classes, section)
-    mean = statistics.mean
-    if section.domain_offsets:  # the vectors of the statistics are around 0
-        statistics = replace(statistics, mean=np.zeros_like(mean))
+    statistics = weighted_covariances(w, classes, weights)
     plda = fit_two_covariance(statistics, section.em_iterations, section.em_min_divergence, notes)
-    plda = replace(plda, mean=mean).shrunk(section.shrinkage, section.shrinkage_between)
-    if not section.domain_offsets:
-        return Generative(lda, lda_dim, plda, plda.form(notes))
-    plda = replace(plda, within=plda.within + section.copy_offset * copies)
-    within = invertible(plda.within, "PLDA within-speaker", notes)
-    form = offset_form(plda.between, within, section.shared_offset * plda.between, mean)
-    return Generative(lda, lda_dim, plda, form)
+    plda = plda.shrunk(section.shrinkage, section.shrinkage_between)
+    return Generative(lda, lda_dim, plda, plda.form(notes))
 
 
-def _statistics(
-    vectors: NDArray[np.floating],
+def _fit_with_offsets(
     data: TrainingData,
     classes: NDArray[np.integer],
     section: InitSection,
-) -> tuple[Covariances, Array]:
-    """Covariances of the classes, and that of the means of copies (zero if not modelled)."""
-    if section.domain_offsets:
-        found = offset_statistics(vectors, data, classes, section.balance)
-        return found.around, found.copies
-    weights = class_weights(data, classes, section.balance)
-    covariances = weighted_covariances(vectors, classes, weights)
-    return covariances, np.zeros_like(covariances.within)
+    lda_dim: int,
+    notes: list[str],
+) -> Generative:
+    """The same with the domains' offsets apart from the speakers (offset_plda.py)."""
+    raw = offset_statistics(data.embeddings, data, classes, section.balance)
+    around = replace(raw.around, within=raw.around.within + section.lda_group_offset * raw.groups)
+    lda = fit_lda(around, section.lda_shrinkage, notes, section.lda_scale)
+    w = projected(data.embeddings, *lda.first(lda_dim))
+    found = offset_statistics(w, data, classes, section.balance)
+    mean = found.around.mean
+    # The vectors that these covariances describe are around 0.
+    statistics = replace(found.around, mean=np.zeros_like(mean))
+    plda = fit_two_covariance(statistics, section.em_iterations, section.em_min_divergence, notes)
+    plda = plda.shrunk(section.shrinkage, section.shrinkage_between)
+    within = plda.within + section.copy_offset * found.copies
+    within = invertible(within, "PLDA within-speaker", notes)
+    shared = section.group_offset * found.groups + section.shared_offset * plda.between
+    plda = replace(plda, mean=mean, within=within)
+    return Generative(lda, lda_dim, plda, offset_form(plda.between, within, shared, mean))

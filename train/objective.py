@@ -74,6 +74,10 @@ class Optimizer:
         rows = torch.from_numpy(batch.rows)
         embeddings = self._embeddings[rows].to(self.device)
         seconds = self._seconds[rows].to(self.device)
+        if batch.offsets is not None:
+            sizes = torch.tensor([block.size for block in batch.blocks])
+            offsets = torch.from_numpy(batch.offsets).repeat_interleave(sizes, dim=0)
+            embeddings = embeddings + offsets.to(self.device)
         self.adam.zero_grad(set_to_none=True)
         with at_held_out_start(self.model, self.held_out, batch.part):
             loss = batch_loss(self.model, embeddings, seconds, batch, self.section.prior)

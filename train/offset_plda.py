@@ -24,8 +24,10 @@ class OffsetStatistics:
     around: Covariances
     """Between and within covariance of vectors from which the domain's mean is taken; `mean` is
     that of all groups of domains, each counted once."""
+    groups: Array
+    """Covariance of the means of the groups of domains that share people."""
     copies: Array
-    """Covariance of the means of domains that share people, around the mean of their group."""
+    """Covariance of the means of domains around the mean of their group."""
 
 
 def offset_form(between: Array, within: Array, shared: Array, mean: Array) -> PldaForm:
@@ -78,6 +80,9 @@ def offset_statistics(
     group_means = class_sums(domain_means, groups, n_groups) / np.bincount(groups)[:, None]
     spread = domain_means - group_means[groups]
     copies = spread.T @ spread / max(n_domains - n_groups, 1)
+    apart = group_means - group_means.mean(axis=0)
+    groups_covariance = apart.T @ apart / max(n_groups - 1, 1)
     centred = vectors - domain_means[data.domain]
     around = weighted_covariances(centred, classes, class_weights(data, classes, balance))
-    return OffsetStatistics(replace(around, mean=group_means.mean(axis=0)), copies)
+    around = replace(around, mean=group_means.mean(axis=0))
+    return OffsetStatistics(around, groups_covariance, copies)

@@ -75,9 +75,15 @@ class InitSection:
     person with all degraded copies, so that the channel counts as within-speaker)."""
     domain_offsets: bool = False
     """Model the means of domains apart from speakers: covariances around each domain's mean."""
+    group_offset: float = 1.0
+    """With domain_offsets: multiple of the covariance of the means of domains (of groups of them
+    that share people) in that of the offset which both sides of a trial share."""
+    lda_group_offset: float = 0.0
+    """With domain_offsets: multiple of that covariance that counts as within-speaker in LDA, so
+    that it keeps off directions in which domains lie far apart."""
     shared_offset: float = 0.0
-    """With domain_offsets: covariance of the offset that both sides of a trial share, as a
-    multiple of the between-speaker one; what an unseen domain may shift."""
+    """With domain_offsets: what is added to that covariance, as a multiple of the between-speaker
+    one: few domains show few of the directions in which an unseen one may lie."""
     copy_offset: float = 0.0
     """With domain_offsets: multiple of the covariance of the means of domains that share people
     (a channel) that is added to the within-speaker covariance."""
@@ -138,6 +144,8 @@ class InitSection:
             "lda_shrinkage",
             "shrinkage",
             "shrinkage_between",
+            "group_offset",
+            "lda_group_offset",
             "shared_offset",
             "copy_offset",
             "side_std",
@@ -159,6 +167,9 @@ class BatchSection:
     """Weight in the loss of a domain's trials; 1 where not named."""
     across_domains: bool = False
     """Also trials between domains that share people, such as an original and its degraded copy."""
+    offset_noise: float = 0.0
+    """Standard deviation of a random offset, new in every batch, that all vectors of a domain get
+    (as a share of that of the vectors): domains that training has not seen lie elsewhere."""
     held_out_folds: int = 0
     """With K, a batch has speakers of one of K folds, and its gradient is taken where LDA and
     PLDA start without that fold: steps then correct what goes wrong with new speakers."""
@@ -170,6 +181,8 @@ class BatchSection:
         _require_one_of("batch.balance", self.balance, ("domain", "flat"))
         even = self.size >= 4 and self.size % 2 == 0
         _require(even, "batch.size", self.size, "an even number of at least 4")
+        noise = self.offset_noise
+        _require(noise >= 0, "batch.offset_noise", noise, "at least 0")
         folds = self.held_out_folds
         _require(folds == 0 or folds >= 2, "batch.held_out_folds", folds, "0, or at least 2")
         for name, weight in self.domain_weights.items():
