@@ -78,6 +78,18 @@ def figures(sets: Iterable[Set], which: bool | None) -> str:
     return f"{len(same)} | {actual:.3f} | {actual - least:.3f} |"
 
 
+def in_proportion(sets: list[Set], utt2dom: Path) -> list[float]:
+    """Flagged shares of the seen domains, each counting as much as it did in training."""
+    domains = [line.split()[1] for line in utt2dom.read_text().splitlines()]
+    total = np.zeros(len(KINDS) + 1)
+    for domain in set(domains):
+        flags = [one.utterance_flags for one in sets if one.name.startswith(f"trnh-{domain}-")]
+        joined = np.concatenate(flags)
+        shares = np.array([joined.any(axis=1).mean(), *joined.mean(axis=0)])
+        total += shares * domains.count(domain) / len(domains)
+    return total.tolist()
+
+
 def groups(names: list[str]) -> list[tuple[str, str]]:
     """Beginnings of set names, and what to call the sets."""
     seen = sorted({name.rsplit("-", 1)[0] for name in names if name.startswith("trnh-")})
@@ -106,6 +118,9 @@ def main() -> None:
         flags = np.concatenate([one.utterance_flags for one in sets if one.name.startswith(role)])
         shares = [flags.any(axis=1).mean(), *flags.mean(axis=0)]
         print(f"| {label} | " + " | ".join(f"{100 * share:.2f} %" for share in shares) + " |")
+    shares = in_proportion(sets, options.data / "train" / "utt2dom")
+    cells = " | ".join(f"{100 * share:.2f} %" for share in shares)
+    print(f"| seen, domains weighted as in training | {cells} |")
     print("\n| trials | flagged? | number | Cllr | of that miscalibration |")
     print("| --- | --- | ---: | ---: | ---: |")
     roles = [("trnh-", "seen"), ("dev-", "unseen, development"), ("eval-", "unseen, evaluation")]
