@@ -23,7 +23,7 @@ seeds=                # of training; default 0-1 for the demo, 0-2 for the full 
 jobs=2                # runs at a time, one thread each
 systems=              # default: those of the comparison, or the main ones
 compare=              # balance chunks durations side joint selection vox seeds norm
-top_n_candidates="100 300 900 2000 4000"
+top_n_candidates=     # of AS-norm, tuned on the development sets; default: three (demo), six (full)
 bootstrap=            # replicates for confidence intervals; default 0 (demo), 200 (full)
 set=                  # further settings of training for all systems: "stage1.steps=200 ..."
 
@@ -44,8 +44,12 @@ train_file=$here/conf/$world-train.toml
 [ -f "$world_file" ] || { echo "run.sh: ERROR: no world '$world': $world_file is missing" >&2; exit 1; }
 main_systems="plda d-plda d-plda-dd d-plda-dsd plda-snorm plda-asnorm cosine"
 eight="plda plda-dd plda-sd plda-dsd d-plda d-plda-dd d-plda-sd d-plda-dsd"
-if [ "$world" = demo ]; then seeds=${seeds:-0-1} bootstrap=${bootstrap:-0}
-else seeds=${seeds:-0-2} bootstrap=${bootstrap:-200} main_systems="$eight plda-snorm plda-asnorm cosine"; fi
+if [ "$world" = demo ]; then
+  seeds=${seeds:-0-1} bootstrap=${bootstrap:-0} top_n_candidates=${top_n_candidates:-300 900 3000}
+else
+  top_n_candidates=${top_n_candidates:-100 300 900 2000 4000 6000}
+  seeds=${seeds:-0-2} bootstrap=${bootstrap:-200} main_systems="$eight plda-snorm plda-asnorm cosine"
+fi
 case $compare in
   "") chosen=$main_systems ;;
   balance) chosen="plda plda.flat d-plda d-plda.flat d-plda-dsd d-plda-dsd.flat" ;;
