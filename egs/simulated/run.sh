@@ -120,12 +120,14 @@ train_one() {  # <variant>[.<tag>]
     few=${seeds%%-*}
     for number in 1 2 3; do extra+=("--set=stage$number.steps=0"); done
   fi
-  local words; words=$(settings "$tag")
+  local words; words=$(settings "$tag") || return 1
+  if [ -d "$dir/exp/$system" ]; then extra+=(--resume=true); fi  # a run that was stopped goes on
   write_recipe "$dir/conf/$system.toml" "$pattern"
   # shellcheck disable=SC2086
-  train-backend --config="$dir/conf/$system.toml" --variant="$variant" --seeds="$few" --threads=1 \
-    $words "${extra[@]}" "$source" "scp:$source/xvector.scp" "$dir/exp/$system" \
-    > "$dir/log/train.$system" 2>&1 || { tail -3 "$dir/log/train.$system" >&2; return 1; }
+  train-backend --config="$dir/conf/$system.toml" --variant="$variant" --seeds="$few" \
+    --jobs="$seeds_at_once" --threads=1 $words "${extra[@]}" \
+    "$source" "scp:$source/xvector.scp" "$dir/exp/$system" > "$dir/log/train.$system" 2>&1 ||
+    { tail -3 "$dir/log/train.$system" >&2; return 1; }
   say "trained $system: $(grep -o "seed [0-9]*: average.*\|seed [0-9]* is selected" "$dir/log/train.$system" | tr "\n" " ")"
 }
 
@@ -139,13 +141,13 @@ progress() {
   done | paste -sd';' | sed 's/;/; /g'
 }
 
-# Runs <command> <word> for each word, $jobs at a time, and says from time to time how it goes.
-in_parallel() {
-  local command=$1 failed=$dir/log/failed last=$SECONDS running at; shift
+# Runs <command> <word> for each word, so many at a time, and says from time to time how it goes.
+in_parallel() {  # <at-once> <command> <words ...>
+  local most=$1 command=$2 failed=$dir/log/failed last=$SECONDS running at; shift 2
   rm -f "$failed"
   for word in "$@" ""; do
     # The empty word at the end waits for the last runs.
-    while running=$(jobs -rp | wc -l); [ "$running" -ge "$jobs" ] || { [ -z "$word" ] && [ "$running" -gt 0 ]; }; do
+    while running=$(jobs -rp | wc -l); [ "$running" -ge "$most" ] || { [ -z "$word" ] && [ "$running" -gt 0 ]; }; do
       sleep 0.5
       if [ "$command" = train_one ] && [ $((SECONDS - last)) -ge 15 ]; then
         last=$SECONDS; at=$(progress); say "training: ${at:-reading data, LDA, PLDA}"
@@ -190,8 +192,11 @@ if wanted 1; then
       grep '^vox-' "$data/train/$table" > "$data/train_vox/$table"
     done ;;
   esac
+  # The seeds of one system side by side keep all cores busy to the end; a single seed cannot.
+  seeds_at_once=1
+  if [ $((${seeds##*-} - ${seeds%%-*} + 1)) -ge "$jobs" ]; then seeds_at_once=$jobs; fi
   # shellcheck disable=SC2046
-  in_parallel train_one $(trained)
+  in_parallel $((jobs / seeds_at_once)) train_one $(trained)
 fi
 
 if wanted 2; then
@@ -292,7 +297,7 @@ if wanted 3; then
   done
   for table in models trials_multi; do for place in $places; do cat "$data/$place/$table"; done > "$pool/$table"; done
   # shellcheck disable=SC2086
-  in_parallel score_one $systems
+  in_parallel "$jobs" score_one $systems
   mkdir -p "$dir/scores/oracle"
   for place in $places; do
     cp "$data/$place/oracle_single" "$dir/scores/oracle/$place.single"
