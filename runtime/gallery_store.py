@@ -24,7 +24,7 @@ PAGE_BYTES = 16384
 """A large page holds a dozen voiceprints, which makes opening a gallery faster."""
 BUSY_SECONDS = 60.0
 LOG_BYTES = 64 << 20
-SPEAKERS_AT_ONCE = 2048
+SPEAKERS_AT_ONCE = 512
 """Speakers fetched at once when a gallery is opened."""
 STORAGES = ("float32", "float16")
 
