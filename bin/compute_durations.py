@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dcaplda.bin.options import CommonOptions, Log, Tool, option, restore_sigterm, run
+from dcaplda.bin.options import CommonOptions, Log, Tool, option, run
 from dcaplda.runtime.errors import TableError
 
 USAGE = """Compute the seconds of speech of each utterance.
@@ -154,8 +154,6 @@ TOOL = Tool("compute-durations", USAGE, Options, 1, body)
 
 def main(argv: list[str] | None = None) -> int:
     """Entry point."""
-    if argv is None:
-        restore_sigterm()
     return run(TOOL, argv)
 
 

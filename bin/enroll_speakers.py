@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dcaplda.bin.options import CommonOptions, Log, Tool, option, restore_sigterm, run
+from dcaplda.bin.options import CommonOptions, Log, Tool, option, run
 from dcaplda.runtime.errors import InputError, UsageError
 
 USAGE = """Turn embeddings into voiceprints that score-trials takes with --enroll-voiceprints.
@@ -104,8 +104,6 @@ TOOL = Tool("enroll-speakers", USAGE, Options, 3, body)
 
 def main(argv: list[str] | None = None) -> int:
     """Entry point."""
-    if argv is None:
-        restore_sigterm()
     return run(TOOL, argv)
 
 

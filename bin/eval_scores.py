@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dcaplda.bin.options import CommonOptions, Log, Tool, option, restore_sigterm, run
+from dcaplda.bin.options import CommonOptions, Log, Tool, option, run
 from dcaplda.runtime.errors import UsageError
 
 if TYPE_CHECKING:
@@ -216,7 +216,6 @@ def _print(results: "list[Result]", options: Options, settings: "Settings") -> N
 
 def body(options: Options, arguments: list[str], log: Log) -> int:
     """Evaluate every set, then write tables, pictures and the report."""
-    restore_sigterm()
     _check_outputs(options)
     sets, systems = _plan(options, arguments)
     work = _work(options)

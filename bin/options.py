@@ -237,8 +237,14 @@ def parse(tool: Tool, argv: list[str]) -> tuple[CommonOptions, list[str]]:
 
 
 def run(tool: Tool, argv: list[str] | None = None) -> int:
-    """Parse, run the body, and turn every foreseeable failure into one line and exit 1."""
-    argv = sys.argv[1:] if argv is None else argv
+    """Parse, run the body, and turn every foreseeable failure into one line and exit 1.
+
+    Without `argv` this is the process's own tool, and a SIGTERM unwinds it like Ctrl-C, so
+    that temporary files are removed.
+    """
+    if argv is None:
+        argv = sys.argv[1:]
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     log = Log(tool.name)
     if "--help" in argv or "-h" in argv:
         sys.stdout.write(_help_text(tool))
@@ -279,8 +285,3 @@ def _drop_stdout() -> None:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def restore_sigterm() -> None:
-    """Make SIGTERM unwind like Ctrl-C, so that temporary files are removed."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dcaplda.bin.options import CommonOptions, Log, Tool, option, restore_sigterm, run
+from dcaplda.bin.options import CommonOptions, Log, Tool, option, run
 from dcaplda.runtime.errors import UsageError
 
 if TYPE_CHECKING:
@@ -238,8 +238,6 @@ TOOL = Tool("score-trials", USAGE, Options, 5, body)
 
 def main(argv: list[str] | None = None) -> int:
     """Entry point."""
-    if argv is None:
-        restore_sigterm()
     return run(TOOL, argv)
 
 

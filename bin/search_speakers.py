@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dcaplda.bin.options import CommonOptions, Log, Tool, option, restore_sigterm, run
+from dcaplda.bin.options import CommonOptions, Log, Tool, option, run
 from dcaplda.runtime.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -230,8 +230,6 @@ TOOL = Tool("search-speakers", USAGE, Options, 4, body)
 
 def main(argv: list[str] | None = None) -> int:
     """Entry point."""
-    if argv is None:
-        restore_sigterm()
     return run(TOOL, argv)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dcaplda.bin.options import CommonOptions, Log, Tool, option, restore_sigterm, run
+from dcaplda.bin.options import CommonOptions, Log, Tool, option, run
 from dcaplda.runtime.errors import UsageError
 
 if TYPE_CHECKING:
@@ -141,7 +141,6 @@ def _select(directory: Path, log: Log) -> int:
 
 def body(options: Options, arguments: list[str], log: Log) -> int:
     """Train one seed, train many, or select."""
-    restore_sigterm()
     if options.select:
         if len(arguments) != 1:
             raise UsageError(f"--select takes one argument, <exp-dir>; found {len(arguments)}")
