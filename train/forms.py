@@ -96,9 +96,10 @@ class Factors:
     def left_of(self, rows: Tensor | slice) -> Tensor:
         """The left factor of these vectors, computed when asked: often few are enrolments."""
         x = self.form.x[rows]
-        left = x.new_ones(len(x), x.shape[1] + 2)
+        left = x.new_empty(len(x), x.shape[1] + 2)
         torch.mm(x, 2.0 * self.form.cross, out=left[:, :-2])
         left[:, -2] = self.added[rows]
+        left[:, -1] = 1.0
         return left
 
 
