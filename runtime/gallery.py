@@ -1,7 +1,7 @@
 """Gallery: enrolled speakers that survive a crash, searched at the speed of a matrix product."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -133,8 +133,12 @@ class Gallery:
         """The speakers with the highest LLRs against one voiceprint, best first."""
         return self.search_many(self._probe(probe), top_k)[0]
 
-    def search_many(self, probes: ArrayLike, top_k: int = 10) -> list[list[Match]]:
-        """The same for many voiceprints (n, K) at once, which is much faster than one by one."""
+    def search_many(
+        self, probes: Sequence[Speaker] | ArrayLike, top_k: int = 10
+    ) -> list[list[Match]]:
+        """The same for many probes, voiceprints (n, K) or speakers, far faster than one by one."""
+        if isinstance(probes, list | tuple) and probes and isinstance(probes[0], Speaker):
+            probes = np.concatenate([self._probe(it) for it in probes])
         matrix = checks.as_matrix(probes, "probes", self.backend.info.voiceprint_dim)
         return [it.matches for it in rank(self.backend, self.blocks(), matrix, top_k)]
 

@@ -67,9 +67,12 @@ def enroll(
     averaging = multi_enroll == "voiceprints" and count > 1
     groups = np.zeros(count, np.int64) if averaging else None
     voiceprints = _voiceprints(backend, matrix, times, groups)
-    known_seconds = None if seconds is None else times
-    singles = voiceprints if groups is None else _voiceprints(backend, matrix, times)
-    warnings = backend.familiarity.warnings(matrix, known_seconds, singles, "enrolment")
+    warnings: tuple[str, ...] = ()
+    if backend.familiarity.informed:
+        # Each utterance is looked at by itself; an average may hide one that is strange.
+        singles = voiceprints if groups is None else _voiceprints(backend, matrix, times)
+        known_seconds = None if seconds is None else times
+        warnings = backend.familiarity.warnings(matrix, known_seconds, singles, "enrolment")
     return Speaker(voiceprints, warnings, backend.info.fingerprint)
 
 

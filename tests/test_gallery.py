@@ -66,6 +66,16 @@ def test_one_probe_and_many_probes_agree(backend, prints, tmp_path) -> None:
         assert [m.speaker for m in one] == [m.speaker for m in many[row]]
 
 
+def test_speakers_are_probes_too(backend, prints, tmp_path) -> None:
+    gallery = filled(tmp_path / "g.db", backend, prints[:50])
+    x, d = parity.random_side(DIM, 4, 3)
+    speakers = [backend.enroll(x[i], d[i]) for i in range(4)]
+    by_matrix = gallery.search_many(backend.voiceprints(x, d), 3)
+    assert gallery.search_many(speakers, 3) == by_matrix
+    with pytest.raises(InputError, match="probe: 2 voiceprints"):
+        gallery.search_many([speakers[0], backend.enroll(x[:2], d[:2])])
+
+
 def test_speakers_of_several_voiceprints_score_their_mean(backend, prints, tmp_path) -> None:
     gallery = Gallery.open(tmp_path / "g.db", backend)
     sizes = np.random.default_rng(0).integers(1, 5, 60)
