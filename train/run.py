@@ -152,7 +152,7 @@ def _first_model(
         return model, None
     start = find_start(data, config)
     for note in start.notes:
-        (say if note.startswith("global") else warn)(note)
+        (say if note.startswith(("global", "duration")) else warn)(note)
     model = build_model(start, model_config, config.init, config.run.seed)
     if not holds_out:
         return model, None
