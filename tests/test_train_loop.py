@@ -394,6 +394,16 @@ def test_full_disk_is_an_os_error_and_leaves_no_half_file(world, tmp_path, monke
     assert names <= {".lock", "config.toml", "log.jsonl"}
 
 
+def test_a_log_file_gets_lines_with_rate_and_remaining_time(world, tmp_path, monkeypatch):
+    monkeypatch.setattr("dcaplda.train.progress.LINE_EVERY", 0.0)
+    spoken: list[str] = []
+    train(replace(request(world, tmp_path / "exp"), quiet=False), spoken.append, spoken.append)
+    found = [line for line in spoken if "steps/s" in line]
+    assert len(found) == 24
+    assert found[0].startswith("stage 1, step 1 of 24")
+    assert "min left" in found[0]
+
+
 # -- the objective ------------------------------------------------------------------------------
 
 

@@ -4,9 +4,10 @@ One safetensors file holds all tensors, and its header the plain values as JSON:
 puts a checkpoint in place, and only the latest is kept.
 """
 
+import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,22 @@ def save_checkpoint(directory: Path, tensors: Mapping[str, Tensor], values: Any)
     header = {"format": str(FORMAT), "state": json.dumps(values)}
     content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     data = save(content, metadata=header)
-    with replacing(directory / CHECKPOINT) as path, open(path, "wb") as stream:
+    target = directory / CHECKPOINT
+    with named_errors(target), replacing(target) as path, open(path, "wb") as stream:
         stream.write(data)
         stream.flush()
         # The log's length is in the checkpoint: neither may reach the disk without the other.
         os.fsync(stream.fileno())
+
+
+@contextlib.contextmanager
+def named_errors(path: Path) -> Iterator[None]:
+    """Give errors of writing (a full disk) the name of the file, which Python leaves out."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 def load_checkpoint(directory: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:

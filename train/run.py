@@ -123,7 +123,7 @@ def _train_locked(request: Request, say: Say, warn: Say) -> dict[str, Any]:
         say(f"{directory}: going on after {trainer.progress.total} steps")
     with replacing(directory / CONFIG) as path:
         path.write_text(config_to_toml(config), encoding="utf-8")
-    with ProgressBar(config, trainer.progress.total, request.quiet) as report:
+    with ProgressBar(config, trainer.progress.total, request.quiet, say) as report:
         chosen = trainer.run(report)
     return _finish(request, trainer, chosen, data, say)
 

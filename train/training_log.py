@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dcaplda.runtime.errors import ModelError
+from dcaplda.train.checkpoints import named_errors
 
 LOG = "log.jsonl"
 
@@ -32,17 +33,19 @@ class TrainingLog:
 
     def write(self, row: dict[str, Any]) -> None:
         """Add a row."""
-        self._stream.write((json.dumps(row) + "\n").encode())
+        with named_errors(self.path):
+            self._stream.write((json.dumps(row) + "\n").encode())
 
     def flush(self) -> int:
         """Bring all rows to the disk; returns the length of the log in bytes."""
-        self._stream.flush()
-        os.fsync(self._stream.fileno())
-        return self._stream.tell()
+        with named_errors(self.path):
+            self._stream.flush()
+            os.fsync(self._stream.fileno())
+            return self._stream.tell()
 
     def close(self) -> None:
         """Flush and close; safe to call twice."""
-        if not self._stream.closed:
+        with named_errors(self.path):
             self._stream.close()
 
 
