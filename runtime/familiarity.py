@@ -18,7 +18,7 @@ from dcaplda.runtime.errors import BundleError
 Float32 = NDArray[np.float32]
 
 SLACK = 1 + 1e-6
-"""A value at the very edge of its range must not fall out by the rounding of float32."""
+"""Rounding of float32."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,12 @@ class Range:
     low: float
     high: float
 
+    def holds(self, value: float) -> bool:
+        """Whether a value lies inside; one at the very edge does, whatever float32 made of it."""
+        return self.low <= value * SLACK and value <= self.high * SLACK
+
     def excess(self, value: float) -> float:
-        """How far outside a value is, as a ratio; at most 1 inside."""
+        """How far outside a value is, as a ratio."""
         return max(self.low / value, value / self.high)
 
 
@@ -72,16 +76,17 @@ class Familiarity:
 
         Rows of the three arrays belong together; `side` is a word such as `test`.
         """
+        if len(voiceprints) == 1 and self._usual(embeddings[0], seconds, voiceprints[0]):
+            return ()
         found = []
-        # Row by row in plain numbers: this is part of every verification, mostly of one row.
         if self.seconds is not None and seconds is not None:
             worst = max((float(s) for s in seconds), key=self.seconds.excess)
-            if self.seconds.excess(worst) > SLACK:
+            if not self.seconds.holds(worst):
                 trained = f"trained on {self.seconds.low:.1f}-{self.seconds.high:.1f} s"
                 found.append(f"{side}: duration {worst:.1f} s, {trained}")
         if self.norm is not None:
             worst = max((math.sqrt(row.dot(row)) for row in embeddings), key=self.norm.excess)
-            if self.norm.excess(worst) > SLACK:
+            if not self.norm.holds(worst):
                 found.append(
                     f"{side}: embedding of length {worst:.2f}, in training 99.9% had "
                     f"{self.norm.low:.2f}-{self.norm.high:.2f}"
@@ -94,6 +99,14 @@ class Familiarity:
                     f"within {self.side.limit:.1f}"
                 )
         return tuple(found)
+
+    def _usual(self, embedding: Float32, seconds: Float32 | None, voiceprint: Float32) -> bool:
+        """Whether there is nothing to say of one utterance: part of every verification."""
+        return (
+            (self.seconds is None or seconds is None or self.seconds.holds(seconds.item()))
+            and (self.norm is None or self.norm.holds(math.sqrt(embedding.dot(embedding))))
+            and (self.side is None or self.side.distance(voiceprint) <= self.side.limit)
+        )
 
 
 def precision_of(covariance: NDArray[np.floating]) -> NDArray[np.float64]:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Float32 = NDArray[np.float32]
 
+_STRANGE = "no finite voiceprint; is it an embedding of the kind that the model was trained on?"
+
 
 @dataclass(frozen=True, eq=False)
 class Speaker:
@@ -67,6 +69,8 @@ def enroll(
     averaging = multi_enroll == "voiceprints" and count > 1
     groups = np.zeros(count, np.int64) if averaging else None
     voiceprints = _voiceprints(backend, matrix, times, groups)
+    if not math.isfinite(voiceprints.sum()):
+        raise InputError(f"embeddings: {_STRANGE}")
     warnings: tuple[str, ...] = ()
     if backend.familiarity.informed:
         # Each utterance is looked at by itself; an average may hide one that is strange.
@@ -94,9 +98,11 @@ def verify(
     times = checks.seconds(seconds, "durations", 1, backend.info.uses_durations)
     test = _voiceprints(backend, matrix, times)
     if len(enrolled) == 1:
-        llr = float(backend._pairs(enrolled, test)[0])
+        llr = backend._pairs(enrolled, test).item()
     else:
         llr = float(backend._tile(enrolled, test).mean(dtype=np.float64))
+    if not math.isfinite(llr):  # as it is if any value of either voiceprint is not
+        raise InputError(f"embedding: {_STRANGE}")
     warnings = speaker.warnings if isinstance(speaker, Speaker) else ()
     if backend.familiarity.informed:
         known_seconds = None if seconds is None else times
@@ -137,10 +143,4 @@ def _voiceprints(
         if not backend.info.averages_groups:
             raise InputError("this model cannot average utterances; use multi_enroll='scores'")
         inputs["groups"] = groups
-    voiceprints = backend._sessions.run("voiceprint", inputs)
-    if not math.isfinite(voiceprints.sum()):
-        raise InputError(
-            "embeddings: no finite voiceprint; is it an embedding of the kind that the model was "
-            "trained on?"
-        )
-    return voiceprints
+    return backend._sessions.run("voiceprint", inputs)
