@@ -209,7 +209,7 @@ def _identity(request: Request, data: TrainingData) -> dict[str, Any]:
     return {
         **values,
         "training data": digest.hexdigest()[:16],
-        "start model": request.start_model,
+        **({"start model": request.start_model} if request.start_model else {}),
         "threads": request.threads,
         "device": str(request.device),
     }
