@@ -100,6 +100,29 @@ def test_anything_that_becomes_an_array_will_do(backend: Backend) -> None:
         assert backend.verify(form, y, e, prior=0.5).llr in answers
 
 
+@pytest.mark.parametrize("kind", ["nan", "inf", "zero", "short", "strided", "tiny"])
+def test_the_quick_look_at_an_embedding_sees_what_the_long_one_does(backend, kind: str) -> None:
+    """One float32 vector takes a shortcut, a list does not: same answer or same refusal."""
+    x, d = side(2)
+    one = x[1].astype(np.float32)
+    if kind == "strided":
+        one = np.repeat(one, 2)[::2]
+    elif kind == "short":
+        one = one[:-1]
+    elif kind == "tiny":
+        one *= 1e-30  # its square is zero in float32
+    else:
+        one[3 if kind != "zero" else slice(None)] = {"nan": np.nan, "inf": -np.inf, "zero": 0}[kind]
+    answers = []
+    for given in (one, one.tolist()):
+        try:
+            answers.append(backend.verify(backend.enroll(x[0], d[0]), given, 9.0, prior=0.5).llr)
+        except InputError as error:
+            answers.append(str(error))
+    assert answers[0] == answers[1]
+    assert isinstance(answers[0], float) == (kind in ("strided", "tiny"))
+
+
 def test_many_threads_and_two_models_at_once(small_bundle: Path, tmp_path: Path) -> None:
     export_model(random_model("d-plda-sd", seed=5), tmp_path / "other")
     backends = [Backend.load(small_bundle), Backend.load(tmp_path / "other")]
