@@ -127,6 +127,17 @@ def test_fitted_duration_stage_is_the_minimum_of_the_cross_entropy(data):
     assert loss(found) < loss(global_only)
 
 
+def test_thinned_blocks_keep_their_weight(data):
+    config = recipe("init.calibration_speakers=40")
+    trials = score_calibration_trials(fit_generative(data, config.init, 10, []), data, config)[1]
+    thin = trials.thinned(100)
+    for whole, part, weights, kept in zip(
+        trials.scores, thin.scores, trials.weights, thin.weights, strict=True
+    ):
+        assert 50 <= part.size <= 100 and set(part) <= set(whole)
+        assert kept.sum() == pytest.approx(weights.sum())
+
+
 def test_fitted_start_is_what_the_model_computes(data):
     config = recipe("init.duration_start=fitted", "init.calibration_speakers=40")
     start = find_start(data, config)

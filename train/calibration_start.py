@@ -33,6 +33,8 @@ from dcaplda.train.training_config import (
 # term; only enough to decide between terms that the trials cannot tell apart.
 RIDGE = 1e-9
 NEWTON_STEPS = 50
+# Trials of a block that this fit takes of each class; a dozen parameters need no more.
+MOST_OF_BLOCK = 10_000
 
 
 @dataclass
@@ -58,6 +60,17 @@ class ScoredTrials:
             np.concatenate(self.pairs),
             np.concatenate(self.weights),
         )
+
+    def thinned(self, most: int) -> "ScoredTrials":
+        """At most `most` trials of each block, at even distances; a block keeps its weight."""
+        thin = ScoredTrials([], [], [])
+        for scores, pairs, weights in zip(self.scores, self.pairs, self.weights, strict=True):
+            step = -(-scores.size // most)
+            kept = weights[::step]
+            thin.scores.append(scores[::step])
+            thin.pairs.append(pairs[::step])
+            thin.weights.append(kept * (weights.sum() / kept.sum()))
+        return thin
 
 
 def calibration_batch(
@@ -174,7 +187,7 @@ def fit_duration_stage(
     seconds = torch.from_numpy(data.seconds.astype(np.float64))
     e = durations.apply(TORCH, model.duration_feature, parameters, seconds).numpy()
     (target, target_pairs, target_weights), (other, other_pairs, other_weights) = (
-        t.joined() for t in trials
+        t.thinned(MOST_OF_BLOCK).joined() for t in trials
     )
     scores = np.concatenate([target, other])
     pairs = np.concatenate([target_pairs, other_pairs])
