@@ -53,7 +53,7 @@ class SideInformation:
     def distance(self, voiceprint: Float32) -> float:
         """Mahalanobis distance of a voiceprint's z from the training mean."""
         difference = voiceprint[self.columns] @ self.whitening - self.centre
-        return math.sqrt(difference.dot(difference))
+        return math.sqrt(difference @ difference)  # `@` keeps the lock, see verify
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,7 @@ class Familiarity:
                 trained = f"trained on {self.seconds.low:.1f}-{self.seconds.high:.1f} s"
                 found.append(f"{side}: duration {worst:.1f} s, {trained}")
         if self.norm is not None:
-            worst = max((math.sqrt(row.dot(row)) for row in embeddings), key=self.norm.excess)
+            worst = max((math.sqrt(row @ row) for row in embeddings), key=self.norm.excess)
             if not self.norm.holds(worst):
                 found.append(
                     f"{side}: embedding of length {worst:.2f}, in training 99.9% had "
@@ -104,7 +104,7 @@ class Familiarity:
         """Whether there is nothing to say of one utterance: part of every verification."""
         return (
             (self.seconds is None or seconds is None or self.seconds.holds(seconds.item()))
-            and (self.norm is None or self.norm.holds(math.sqrt(embedding.dot(embedding))))
+            and (self.norm is None or self.norm.holds(math.sqrt(embedding @ embedding)))
             and (self.side is None or self.side.distance(voiceprint) <= self.side.limit)
         )
 
