@@ -27,6 +27,7 @@ done
 [ -f "$exp/conf/train.toml" ] || { echo "robustness.sh: ERROR: expected an <exp-dir> that run.sh has prepared" >&2; exit 1; }
 out=$exp/robustness
 mkdir -p "$out"
+export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1  # one thread for each run, numpy's too
 while read -r name seeds options; do
   case $name in "" | "#"*) continue ;; esac
   case $name in *"$only"*) ;; *) continue ;; esac

@@ -55,6 +55,8 @@ train_run() {  # <run-dir> <options of train-backend ...>
   while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
   (
     mkdir -p "$(dirname "$run")"
+    # numpy's threads too: two runs with two threads each would wait for one another.
+    export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
     train-backend --config="$exp/conf/train.toml" --threads=1 --resume "$@" \
       "$exp/data/train" "scp:$exp/data/train/xvector.scp" "$run" > "$run.log" 2>&1 ||
       { echo "run.sh: ERROR: $(tail -1 "$run.log"); see $run.log" >&2; touch "$exp/failed"; }
