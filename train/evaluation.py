@@ -72,8 +72,7 @@ class Evaluator:
         if minimum:
             for dev in self.sets:
                 target, nontarget = split_scores(dev, llrs[dev.name])
-                # A calibrated model is nearly at the optimum: start the fit from no change.
-                lowest[dev.name] = min_cllr_lin(target, nontarget, self.prior, start=(1.0, 0.0))
+                lowest[dev.name] = min_cllr_lin(target, nontarget, self.prior)
         return Losses(average, actual, lowest)
 
     def report(self, model: Backend) -> list[dict[str, float | str | int]]:
