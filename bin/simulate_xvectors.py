@@ -46,7 +46,8 @@ class Options(CommonOptions):
 
 def body(options: Options, arguments: list[str], log: Log) -> int:
     """Build the world, draw training data and test sets, write them."""
-    from dcaplda.eval.simulation import cohort_rows, evaluation_sets, taken, training_sets
+    from dcaplda.eval.simulated_training import cohort_rows, training_sets
+    from dcaplda.eval.simulation import evaluation_sets, taken
     from dcaplda.eval.world import build_world
     from dcaplda.eval.world_config import load_world
 
@@ -118,7 +119,8 @@ def _write_calibration(
     root: Path, config: "WorldConfig", training: "Utterances", seed: int, log: Log
 ) -> None:
     """Trials of training speakers, for calibrate-scores."""
-    from dcaplda.eval.simulation import calibration_trials, taken
+    from dcaplda.eval.simulated_training import calibration_trials
+    from dcaplda.eval.simulation import taken
 
     rows, trials = calibration_trials(config, training, seed)
     _write_data(root / "calibration", taken(training, rows))

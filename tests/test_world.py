@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from small_world import small_config, small_values, small_world
 
+from dcaplda.eval.simulated_training import cohort_rows, training_sets
 from dcaplda.eval.simulation import (
-    cohort_rows,
     draw_recordings,
     draw_utterances,
     evaluation_sets,
     log_uniform,
-    training_sets,
 )
 from dcaplda.eval.world import build_world
 from dcaplda.eval.world_config import load_world, world_from_dict
