@@ -13,6 +13,8 @@ set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 PATH=$here/../../bin:$PATH
+python=$here/../../.venv/bin/python
+[ -x "$python" ] || python=${DCAPLDA_PYTHON:-python3}
 
 world=demo            # conf/<world>-world.toml and conf/<world>-train.toml
 dir=                  # default: exp/simulated-<world>
@@ -266,7 +268,7 @@ tune_top_n() {  # the N of AS-norm with the least average Cllr at 0.01 over TRNH
       printf '[[system]]\nname = "%s"\nscores = "{set}.%s"\n' "$n" "$n"
     } > "$raw/$n.toml"
     loss=$(eval-scores --print-args=false --bootstrap=0 --table="$raw/$n.toml" --json 2>> "$dir/log/tune" |
-      python3 -c 'import json, sys; rows = [r["cllr_0.01"] for r in json.load(sys.stdin)]; print(sum(rows) / len(rows))')
+      "$python" -c 'import json, sys; rows = [r["cllr_0.01"] for r in json.load(sys.stdin)]; print(sum(rows) / len(rows))')
     say "AS-norm with the top $n: average Cllr at 0.01 over the development sets $loss"
     if awk "BEGIN { exit !($loss < $least) }"; then least=$loss best=$n; fi
   done
@@ -352,7 +354,7 @@ if wanted 5; then
   eval-scores --print-args=false --bootstrap=0 --table="$results/$name.report.toml" \
     --title="Simulated world: $name" --report="$report" > /dev/null 2> "$dir/log/report" ||
     { tail -2 "$dir/log/report" >&2; exit 1; }
-  python3 "$here/local/summary.py" "$results/$name" | tee "$results/$name.summary"
+  "$python" "$here/local/summary.py" "$results/$name" | tee "$results/$name.summary"
   say "done"
   cat <<END
 
