@@ -31,7 +31,7 @@ set=                  # further settings of training for all systems: "stage1.st
 
 for argument in "$@"; do
   case $argument in
-    --help | -h) sed -n '2,12p' "${BASH_SOURCE[0]}" | cut -c3-; exit 0 ;;
+    --help | -h) sed -n '2,11p' "${BASH_SOURCE[0]}" | cut -c3-; exit 0 ;;
     --*=*)
       name=${argument%%=*}; name=${name#--}; name=${name//-/_}
       case " world dir stage stop_stage seed seeds jobs systems compare top_n_candidates bootstrap set " in
