@@ -45,9 +45,7 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
         log.warning(f"{source} has no {SUMMARY}: model.json will not tell what training saw")
     differences = export_model(model, target, training)
     worst = max(differences.values())
-    log.info(
-        f"exported {model.config.variant} to {target}; graphs equal torch within {worst:.1e}"
-    )
+    log.info(f"exported {model.config.variant} to {target}; graphs equal torch within {worst:.1e}")
     return 0
 
 

@@ -11,6 +11,9 @@ from dcaplda.runtime.errors import InputError
 
 Float32 = NDArray[np.float32]
 
+LONGEST = 1e15
+"""Longest row whose products with a model's weights, squared, still fit in float32."""
+
 
 def label(row: int, ids: Sequence[str] | None) -> str:
     """How a message calls a row: by its id where there is one."""
@@ -41,6 +44,13 @@ def as_matrix(values: Any, what: str, width: int, ids: Sequence[str] | None = No
             raise InputError(
                 f"{what}: {label(row, ids)} holds {value} ({len(bad)} such rows); remove or "
                 "extract it again"
+            )
+        lengths = np.linalg.norm(matrix.astype(np.float64), axis=1)
+        if lengths.max() > LONGEST:
+            row = int(lengths.argmax())
+            raise InputError(
+                f"{what}: {label(row, ids)} has length {lengths[row]:.3g}, too large to be scored "
+                "in float32; scale the embeddings as in training"
             )
     return matrix
 

@@ -109,6 +109,7 @@ def bad_row(value: float) -> np.ndarray:
         (bad_row(np.nan), [1, 1, 1], "row 1 holds nan"),
         (bad_row(-np.inf), [1, 1, 1], "row 1 holds -inf"),
         (np.vstack([np.ones((2, DIM)), np.zeros((1, DIM))]), [1, 1, 1], "row 2 is all zero"),
+        (bad_row(1e20), [1, 1, 1], "row 1 has length 1e\\+20, too large"),
         ([["a"] * DIM], [1], "not an array of numbers"),
         (np.ones((2, DIM)), None, "durations: missing"),
         (np.ones((2, DIM)), [1, 2, 3], "3 durations for 2"),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from dcaplda.runtime.familiarity import precision_of
 from dcaplda.runtime.files import replacing
 from dcaplda.train.data import TrainingData
 from dcaplda.train.model import Backend
@@ -51,8 +52,7 @@ def _side_statistics(model: Backend, data: TrainingData, device: torch.device) -
     z = np.concatenate(parts)
     mean = z.mean(axis=0)
     covariance = np.atleast_2d(np.cov(z, rowvar=False))
-    # pinv: the softmax activation puts z on a plane, where the covariance has no inverse.
-    precision = np.linalg.pinv(covariance, hermitian=True)
+    precision = precision_of(covariance)
     centred = z - mean
     distances = np.sqrt(np.maximum(((centred @ precision) * centred).sum(axis=1), 0.0))
     levels = (50.0, 95.0, 99.0, 99.9)
