@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dcaplda.bin.options import CommonOptions, Log, Tool, option, run
 from dcaplda.runtime.errors import UsageError
+from dcaplda.runtime.files import replacing
 
 if TYPE_CHECKING:
     from dcaplda.train.training_config import TrainingConfig
@@ -105,7 +106,8 @@ def _train_seeds(options: Options, arguments: list[str], log: Log) -> int:
     directory = Path(arguments[2])
     directory.mkdir(parents=True, exist_ok=True)
     recipe = directory / "recipe.toml"
-    recipe.write_text(config_to_toml(config), encoding="utf-8")
+    with replacing(recipe) as path:
+        path.write_text(config_to_toml(config), encoding="utf-8")
     # The children run from this very source, installed or a checkout.
     start = [sys.executable, str(Path(__file__).with_name("_checkout.py")), "train-backend"]
     fixed = [
