@@ -182,14 +182,14 @@ def test_a_pickled_backend_keeps_its_threads(backend: Backend) -> None:
         (lambda b, x, d: b.verify(b.enroll(x, d), x[0], -1, prior=0.5), "has -1.0 seconds"),
         (lambda b, x, d: b.verify(b.enroll(x, d), x[0], 3, prior=1.0), "prior"),
         (lambda b, x, d: b.verify(b.enroll(x, d), x[0], 3, prior=0.1, cost_fa=0), "cost of a"),
-        (lambda b, x, d: b.enroll(np.sign(x) * 3e38, d), "embeddings: no finite voiceprint"),
+        (lambda b, x, d: b.enroll(np.sign(x) * 3e38, d), "embeddings: .* too large to be scored"),
         (
             lambda b, x, d: b.verify(b.enroll(x, d), np.sign(x[0]) * 3e38, 3, prior=0.1),
-            "embedding: no finite voiceprint",
+            "embedding: .* too large to be scored",
         ),
         (
             lambda b, x, d: b.verify(b.enroll(x[0], 3), np.sign(x[0]) * 3e38, 3, prior=0.1),
-            "embedding: no finite voiceprint",
+            "embedding: .* too large to be scored",
         ),
         (lambda b, x, d: b.enroll(x, d, multi_enroll="mean"), "expected scores or voiceprints"),
         (lambda b, x, d: b.enroll(x[:, :5], d), "5 values per row, the model takes 24"),

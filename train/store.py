@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 from dcaplda.runtime.errors import ModelError
 from dcaplda.runtime.files import replacing
@@ -22,7 +22,8 @@ def save_model(model: Backend, directory: str | Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     state = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
     with replacing(target / WEIGHTS) as path:
-        save_file(state, str(path))
+        # Written by Python, so that a full disk is an OSError like everywhere else.
+        path.write_bytes(save(state))
     with replacing(target / CONFIG) as path:
         path.write_text(json.dumps(model.config.to_dict(), indent=2) + "\n", encoding="utf-8")
 
