@@ -77,7 +77,7 @@ def by_hand(model: Backend, x1, d1, x2, d2) -> float:
             z.append(array(model.side_reduction.weight) @ m + array(model.side_reduction.bias))
         llr = form(model.scale_side, *z) * llr + form(model.shift_side, *z)
     if not (stages.duration_stage or stages.side_stage):
-        llr = float(model.scale) * llr + float(model.shift)
+        llr = float(model.scale.detach()) * llr + float(model.shift.detach())
     return llr
 
 
