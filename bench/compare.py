@@ -40,8 +40,8 @@ def dense() -> list[tuple[str, ...]]:
     best = best_of(
         {
             "matmul": lambda: np.matmul(left, right, out=out),
-            "dsd": lambda: dsd.compare(prints[dsd], prints[dsd]),
-            "plda": lambda: plda.compare(prints[plda], prints[plda]),
+            "dsd": lambda: dsd.compare(prints[dsd], prints[dsd], out=out),
+            "plda": lambda: plda.compare(prints[plda], prints[plda], out=out),
             "torch": written_out,
         }
     )

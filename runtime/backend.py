@@ -94,12 +94,19 @@ class Backend:
             )
         return self._finite(np.concatenate(list(made)), ids if groups is None else None)
 
-    def compare(self, enroll: ArrayLike, test: ArrayLike) -> Float32:
-        """LLR of every enrolment voiceprint (E, K) against every test voiceprint (T, K)."""
+    def compare(self, enroll: ArrayLike, test: ArrayLike, *, out: Float32 | None = None) -> Float32:
+        """LLR of every enrolment voiceprint (E, K) against every test voiceprint (T, K).
+
+        `out`, a float32 array (E, T), is written to and returned: fresh memory for a large
+        result costs as much time as a part of the comparison.
+        """
         left, right = self._side(enroll, "enroll"), self._side(test, "test")
-        if len(left) == len(right) == 1:
+        if out is None and len(left) == len(right) == 1:
             return self._pairs(left, right).reshape(1, 1)
-        llrs = np.empty((len(left), len(right)), dtype=np.float32)
+        shape = len(left), len(right)
+        if out is not None and (out.shape != shape or out.dtype != np.float32):
+            raise InputError(f"out: expected float32 {shape}, found {out.dtype} {out.shape}")
+        llrs = np.empty(shape, dtype=np.float32) if out is None else out
 
         def work(tile: tuple[slice, slice]) -> None:
             llrs[tile] = self._tile(left[tile[0]], right[tile[1]])

@@ -32,6 +32,15 @@ def test_score_equals_torch(backend: Backend) -> None:
     np.testing.assert_allclose(backend.score(*enroll, *test), expected(enroll, test), atol=1e-4)
 
 
+def test_compare_writes_where_it_is_told(backend: Backend) -> None:
+    enroll, test = backend.voiceprints(*side(3, 1)), backend.voiceprints(*side(4, 2))
+    out = np.zeros((3, 4), dtype=np.float32)
+    assert backend.compare(enroll, test, out=out) is out
+    np.testing.assert_array_equal(out, backend.compare(enroll, test))
+    with pytest.raises(InputError, match="out: expected float32"):
+        backend.compare(enroll, test, out=out.T)
+
+
 def test_blocks_cover_every_cell_once(backend: Backend) -> None:
     enroll, test = backend.voiceprints(*side(600, 1)), backend.voiceprints(*side(1100, 2))
     full = np.full((600, 1100), np.nan)
