@@ -53,6 +53,7 @@ class Options(CommonOptions):
     frame_shift: float = option(0.0, "if above 0, utt2dur counts frames of so many seconds")
     duration_bins: str = option("4,8,16,32", "seconds between the duration bins")
     bootstrap: int = option(1000, "bootstrap replicates; 0: no intervals")
+    baseline: str = option("", "system that the others' differences in Cllr are measured from")
     confidence: float = option(0.95, "confidence of the intervals")
     seed: int = option(0, "seed of the bootstrap")
     trials_form: str = option("auto", "auto, enroll-test-label or label-enroll-test (VoxCeleb)")
@@ -195,19 +196,28 @@ def _warn(results: "list[Result]", log: Log) -> None:
 def _print(results: "list[Result]", options: Options, settings: "Settings") -> None:
     """Write the tables: text to stdout unless JSON or CSV goes there."""
     from dcaplda.eval import tables
+    from dcaplda.eval.differences import differences
     from dcaplda.runtime.specifiers import writing
 
     quiet = False
-    writers = {"json": tables.json_text, "csv": tables.csv_text}
-    for name, write in writers.items():
+    found = differences(results, options.baseline, options.confidence) if options.baseline else []
+    made = {
+        "json": lambda: tables.json_text(results, settings, found),
+        "csv": lambda: tables.csv_text(results, settings),
+    }
+    for name, text in made.items():
         place = _destination(getattr(options, name))
         if place:
             quiet |= place == "-"
             with writing(place) as stream:
-                stream.write(write(results, settings).encode())
+                stream.write(text().encode())
     if quiet:
         return
     sys.stdout.write(tables.text_table(results, settings, options.confidence))
+    if found:
+        sys.stdout.write(f"\nDifference from {options.baseline}")
+        sys.stdout.write(" (* the interval leaves out zero)\n" if found[0].intervals else "\n")
+        sys.stdout.write(tables.difference_table(found, settings))
     for result in results:
         if result.parts:
             sys.stdout.write(f"\n{result.system} on {result.set}, by condition\n")
@@ -229,7 +239,7 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     else:
         results = [result for spec in sets for result in evaluate_set(spec, systems, work)]
     _warn(results, log)
-    means = averages(results)
+    means = averages(results, work.confidence)
     _print(results + means, options, work.settings)
     if options.plots or options.report:
         from dcaplda.eval.gallery import Gallery

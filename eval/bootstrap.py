@@ -25,7 +25,7 @@ bootstrap", 2007). For targets the speakers are simply independent groups and th
 bootstrap over groups applies. The intervals are percentiles of the replicates.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,7 +74,7 @@ def replicates(
     statistic: Callable[[Floats, Floats], list[float]],
     speakers: TrialSpeakers,
     n_replicates: int,
-    seed: int = 0,
+    seed: int | Sequence[int] = 0,
     progress: Progress = iter,
 ) -> Floats:
     """Values of `statistic(target_weights, nontarget_weights)`, one row per replicate.

@@ -1,5 +1,6 @@
 """Reads the files of a set, joins them and measures every system on it."""
 
+import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,11 +66,14 @@ def _evaluate(
         raise InputError(f"set '{spec.name}', system '{system.name}': {error}") from None
     speakers = cond.trial_speakers(joined, names, tables) if tables.speaker else None
     spans: dict[str, Interval] = {}
+    rows = None
     if speakers is not None and work.n_replicates:
         _check_speakers(joined, names, speakers, tables)
         drawn = TrialSpeakers.of(speakers[0], speakers[1], joined.labels)
         label = f"{system.name} on {spec.name}"
-        spans = _intervals(target, nontarget, drawn, work, label)
+        people = [tables.speaker_of(names[i]) for i in np.unique([joined.enroll, joined.test])]
+        rows = _replicates(target, nontarget, drawn, work, _draw_seed(people, work.seed), label)
+        spans = dict(zip(work.settings.names, intervals(rows, work.confidence), strict=True))
     return Result(
         system.name,
         spec.name,
@@ -83,6 +87,8 @@ def _evaluate(
         joined.counts,
         _facts(joined, names, tables, speakers),
         curves(target, nontarget, work.settings) if work.with_curves else None,
+        further_groups=spec.further_groups,
+        replicates=rows,
     )
 
 
@@ -104,14 +110,27 @@ def _check_speakers(
     )
 
 
-def _intervals(
-    target: Floats, nontarget: Floats, speakers: TrialSpeakers, work: Work, label: str
-) -> dict[str, Interval]:
+def _draw_seed(people: list[str], seed: int) -> list[int]:
+    """A seed that sets of the same people share, and sets of other people do not.
+
+    So versions of one set, as short and full, vary together in an average, and different sets
+    independently.
+    """
+    return [seed, zlib.crc32("\n".join(sorted(set(people))).encode())]
+
+
+def _replicates(
+    target: Floats,
+    nontarget: Floats,
+    speakers: TrialSpeakers,
+    work: Work,
+    seed: list[int],
+    label: str,
+) -> Floats:
     weighted = WeightedMeasure(target, nontarget, work.settings)
-    rows = replicates(
-        weighted, speakers, work.n_replicates, work.seed, lambda steps: work.bar(steps, label)
+    return replicates(
+        weighted, speakers, work.n_replicates, seed, lambda steps: work.bar(steps, label)
     )
-    return dict(zip(work.settings.names, intervals(rows, work.confidence), strict=True))
 
 
 def _parts(joined: Joined, names: list[str], tables: cond.SideTables, work: Work) -> Iterable[Part]:

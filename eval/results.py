@@ -4,10 +4,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dcaplda.eval.bootstrap import intervals
 from dcaplda.eval.curves import Curves
 from dcaplda.eval.joining import Counts
 from dcaplda.eval.measure import PER_PRIOR
 from dcaplda.eval.metrics import calibration_loss
+from dcaplda.eval.scores import Floats
 
 Interval = tuple[float, float]
 
@@ -55,27 +57,30 @@ class Result:
     curves: Curves | None = field(default=None, repr=False)
     average_of: tuple[str, ...] = ()
     """Sets behind an average; empty for a set."""
+    further_groups: tuple[str, ...] = ()
+    """Averages in which the set counts besides that of its group."""
+    replicates: Floats | None = field(default=None, repr=False)
+    """(replicates, metrics): the values of the bootstrap, in the order of `values`. Replicate i
+    draws the same people for every system, and for every set of the same people."""
 
 
-def averages(results: list[Result]) -> list[Result]:
+def averages(results: list[Result], confidence: float = 0.95) -> list[Result]:
     """A result for each system and named group: the plain mean of its sets, as in the paper.
 
-    The loss to miscalibration is that of the mean Cllr, not a mean of shares.
+    The loss to miscalibration is that of the mean Cllr, not a mean of shares. Where all sets
+    have replicates, so has the average, replicate by replicate.
     """
-    pairs = dict.fromkeys((r.group, r.system) for r in results if r.group)
+    pairs = dict.fromkeys((group, r.system) for r in results for group in _groups(r))
     found = []
     for group, system in pairs:
-        members = [r for r in results if r.group == group and r.system == system]
-        values = {
-            name: float(np.mean([member.values[name] for member in members]))
-            for name in members[0].values
-        }
-        loss = PER_PRIOR[3]
-        for name in values:
-            if name.startswith(loss):
-                prior = name.removeprefix(loss)
-                pair = values[f"cllr{prior}"], values[f"min_cllr_lin{prior}"]
-                values[name] = calibration_loss(*pair)
+        members = [r for r in results if group in _groups(r) and r.system == system]
+        names = list(members[0].values)
+        values = _mean(np.array([[[r.values[name] for name in names]] for r in members]), names)
+        drawn = [member.replicates for member in members]
+        rows = None
+        if all(values_of is not None for values_of in drawn):
+            rows = _mean(np.array(drawn), names)
+        spans = {} if rows is None else dict(zip(names, intervals(rows, confidence), strict=True))
         found.append(
             Result(
                 system,
@@ -83,8 +88,26 @@ def averages(results: list[Result]) -> list[Result]:
                 group,
                 sum(member.n_target for member in members),
                 sum(member.n_nontarget for member in members),
-                values,
+                dict(zip(names, values[0].tolist(), strict=True)),
+                intervals=spans,
                 average_of=tuple(member.set for member in members),
+                replicates=rows,
             )
         )
     return found
+
+
+def _groups(result: Result) -> tuple[str, ...]:
+    return tuple(group for group in (result.group, *result.further_groups) if group)
+
+
+def _mean(values: Floats, names: list[str]) -> Floats:
+    """(sets, replicates, metrics) to the (replicates, metrics) of their average."""
+    mean = values.mean(axis=0)
+    loss = PER_PRIOR[3]
+    for column, name in enumerate(names):
+        if name.startswith(loss):
+            prior = name.removeprefix(loss)
+            actual, least = (mean[:, names.index(f"{m}{prior}")] for m in ("cllr", "min_cllr_lin"))
+            mean[:, column] = [calibration_loss(*pair) for pair in zip(actual, least, strict=True)]
+    return mean

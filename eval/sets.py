@@ -3,7 +3,8 @@
     [[set]]
     name = "sitw"
     trials = "data/sitw/trials"
-    group = "VOX"                      # optional: its average gets a row of its own
+    group = "VOX"                      # optional: its average gets a row of its own;
+                                       # or several, as ["VOX", "unseen"]
     utt2dur = "data/sitw/utt2dur"      # optional, as utt2spk, utt2dom and spk2utt
 
     [[system]]
@@ -37,6 +38,8 @@ class SetSpec:
     trials: str
     group: str = ""
     files: SideFiles = field(default_factory=SideFiles)
+    further_groups: tuple[str, ...] = ()
+    """Other averages in which the set counts."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,11 @@ def _set(entry: dict[str, Any], folder: Path, path: str, common: SideFiles) -> S
         **{key: given[key] or getattr(common, key) for key in _FILES},
         frame_shift=common.frame_shift,
     )
-    return SetSpec(name, trials, _text(entry, "group", path, place), files)
+    groups = entry.get("group", "")
+    groups = groups if isinstance(groups, list) else [groups]
+    if not groups or not all(isinstance(group, str) for group in groups):
+        raise UsageError(f"{path}: {place} needs group as text or a list, found {groups!r}")
+    return SetSpec(name, trials, groups[0], files, tuple(groups[1:]))
 
 
 def _system(entry: dict[str, Any], folder: Path, path: str) -> SystemSpec:

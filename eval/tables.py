@@ -4,11 +4,12 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from dcaplda.eval.differences import Difference
 from dcaplda.eval.measure import PER_PRIOR, Settings, prior_name
-from dcaplda.eval.results import Part, Result
+from dcaplda.eval.results import Interval, Part, Result
 
 HEADINGS = {
     "eer": "EER %",
@@ -94,6 +95,22 @@ def text_table(results: list[Result], settings: Settings, confidence: float = 0.
     return _aligned(_titles(settings), rows, 2)
 
 
+def difference_table(found: list[Difference], settings: Settings) -> str:
+    """Cllr of each system minus the baseline's, with its interval; a star where 0 is outside."""
+    names = [f"cllr_{prior_name(prior)}" for prior in settings.priors]
+    rows: list[Blocks] = [[["system", "set"], *([["difference", "from", "to", ""]] * len(names))]]
+    for difference in found:
+        blocks = [[difference.system, difference.set]]
+        for name in names:
+            span = difference.intervals.get(name)
+            ends = [f"{end:+.4f}" for end in span] if span else ["-", "-"]
+            clear = span is not None and not span[0] <= 0.0 <= span[1]
+            blocks.append([f"{difference.values[name]:+.4f}", *ends, "*" if clear else ""])
+        rows.append(blocks)
+    titles = ["", *(f"Cllr at {prior_name(prior)}" for prior in settings.priors)]
+    return _aligned(titles, rows, 2)
+
+
 def condition_table(result: Result, settings: Settings) -> str:
     """The conditions of one result, a line each."""
     rows = [_head(["enroll", "test", "target", "nontarget"], settings)]
@@ -110,6 +127,10 @@ def _finite(value: float) -> float | None:
 
 def _values_record(values: dict[str, float] | None, names: list[str]) -> dict[str, Any]:
     return {name: None if values is None else _finite(values[name]) for name in names}
+
+
+def _intervals_record(spans: dict[str, Interval]) -> dict[str, list[float | None]]:
+    return {name: [_finite(end) for end in span] for name, span in spans.items()}
 
 
 def _part_record(part: Part, names: list[str]) -> dict[str, Any]:
@@ -133,6 +154,8 @@ def record(result: Result, settings: Settings) -> dict[str, Any]:
         "n_nontarget": result.n_nontarget,
         **_values_record(result.values, settings.names),
     }
+    if result.intervals:
+        found["intervals"] = _intervals_record(result.intervals)
     if result.average_of:
         found["average_of"] = list(result.average_of)
         return found
@@ -144,18 +167,25 @@ def record(result: Result, settings: Settings) -> dict[str, Any]:
         "n_extra": counts.extra,
     }
     found["affine"] = {prior_name(p): list(pair) for p, pair in result.affine.items()}
-    if result.intervals:
-        found["intervals"] = {
-            name: [_finite(end) for end in span] for name, span in result.intervals.items()
-        }
     if result.parts:
         found["conditions"] = [_part_record(part, settings.names) for part in result.parts]
     return found
 
 
-def json_text(results: list[Result], settings: Settings) -> str:
+def json_text(results: list[Result], settings: Settings, found: Sequence[Difference] = ()) -> str:
     """A list of objects, one for each system and set and each average."""
-    return json.dumps([record(result, settings) for result in results], indent=2) + "\n"
+    against = {(d.system, d.set): d for d in found}
+    records = []
+    for result in results:
+        records.append(record(result, settings))
+        difference = against.get((result.system, result.set))
+        if difference is not None:
+            records[-1]["difference"] = {
+                "baseline": difference.baseline,
+                **_values_record(difference.values, settings.names),
+                "intervals": _intervals_record(difference.intervals),
+            }
+    return json.dumps(records, indent=2) + "\n"
 
 
 def csv_text(results: list[Result], settings: Settings) -> str:

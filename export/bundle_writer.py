@@ -26,7 +26,8 @@ def export_model(
     `training` is what training recorded of its data and development sets; it goes into
     model.json as it is.
     """
-    graphs = build_graphs(model)
+    known = familiarity(compile_backend(model), training)
+    graphs = build_graphs(model, known)
     differences = parity.check(model, graphs)
     config = model.config
     width = graphs[names.VOICEPRINT].graph.output[0].type.tensor_type.shape.dim[1].dim_value
@@ -41,7 +42,7 @@ def export_model(
         "architecture": {**config.to_dict(), "duration_parameters": model.duration_parameters},
         "calibration": _calibration(model),
         "training": dict(training) if training else None,
-        "familiarity": familiarity(compile_backend(model), training),
+        "familiarity": known,
         "largest_difference_from_torch": differences,
     }
     write_bundle(directory, graphs, manifest)

@@ -1,4 +1,4 @@
-"""The four graphs of a bundle, written once over the arithmetic they share.
+"""The graphs of a bundle, written once over the arithmetic they share.
 
 A voiceprint is, form by form, [a, own(a), 1]: the rotated input, what the side adds by itself,
 and a one. Enrolment turns its block into [weights * a, 1, own(a)], so that a plain product of
@@ -6,7 +6,8 @@ the two blocks is the whole form: a comparison is one thin matrix product per fo
 element-wise operations.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -14,6 +15,7 @@ import onnx
 from dcaplda.export import names
 from dcaplda.export.algebra import AffineMap, Array, Compiled, DiagonalForm, compile_backend
 from dcaplda.export.onnx_ops import Graph, OnnxOps, Symbol
+from dcaplda.runtime.familiarity import read_side
 from dcaplda.train import durations
 from dcaplda.train.model import Backend
 from dcaplda.train.ops import activate
@@ -76,19 +78,26 @@ def voiceprints(
     What is averaged are w, m and e (eq. 4, 20, 23-25).
     """
     config = model.config
-    widths = [config.lda_dim]
-    parts = [ops.normalize(ops.affine(embeddings, *_layer(compiled.preprocess)), widths[0])]
+    layers, widths = [compiled.preprocess], [config.lda_dim]
     if compiled.side_projection is not None:
+        layers.append(compiled.side_projection)
         widths.append(config.side_hidden_dim)
-        hidden = ops.affine(embeddings, *_layer(compiled.side_projection))
-        parts.append(ops.normalize(hidden, widths[1]))
+    # Both projections are one product: for a single embedding, nodes cost as much as arithmetic.
+    weight = np.concatenate([layer.weight for layer in layers])
+    bias = np.concatenate([layer.bias for layer in layers])
+    joined = ops.normalize_blocks(ops.affine(embeddings, weight, bias), widths)
+    timed = []
     if compiled.scale_dur is not None:
         assert seconds is not None
         feature, parameters = config.duration_feature, model.duration_parameters
-        parts.append(durations.apply(ops, feature, parameters, seconds))
-        widths.append(compiled.scale_dur.dim)
-    if groups is not None:
-        parts = ops.split(ops.group_means(ops.concat(parts), sum(widths), groups), widths)
+        timed = [durations.apply(ops, feature, parameters, seconds)]
+    if groups is None:
+        parts = ops.split(joined, widths) + timed
+    else:
+        widths += [compiled.scale_dur.dim] if compiled.scale_dur is not None else []
+        parts = ops.split(
+            ops.group_means(ops.concat([joined, *timed]), sum(widths), groups), widths
+        )
     sources = []
     if compiled.scale_dur is not None:
         sources.append(parts[-1])
@@ -141,8 +150,28 @@ def compare_pairs(ops: OnnxOps, compiled: Compiled, enroll: Symbol, test: Symbol
     return ops.flatten(combine(ops.split(cross + own, [1] * len(forms))))
 
 
-def build_graphs(model: Backend) -> dict[str, onnx.ModelProto]:
-    """All four graphs of a backend, by name."""
+def compare_with_one(ops: OnnxOps, compiled: Compiled, enroll: Symbol, test: Symbol) -> Symbol:
+    """LLR of each enrolment voiceprint against the only test voiceprint, in few nodes.
+
+    With own(a) and 1 of the test changed about, one product has the whole of each form.
+    """
+    forms = compiled.forms()
+    weights = np.zeros((voiceprint_width(compiled), len(forms)))
+    swapped, start = [], 0
+    for number, form in enumerate(forms):
+        own = start + form.dim
+        weights[start:own, number] = form.weights
+        weights[own : own + 2, number] = 1.0
+        swapped += [*range(start, own), own + 1, own]
+        start = own + 2
+    values = (enroll * ops.columns(test, swapped)) @ ops.graph.constant(weights)
+    return ops.flatten(combine(ops.split(values, [1] * len(forms))))
+
+
+def build_graphs(
+    model: Backend, known: Mapping[str, Any] | None = None
+) -> dict[str, onnx.ModelProto]:
+    """All graphs of a backend, by name; `known` is the key `familiarity` of model.json."""
     compiled = compile_backend(model)
     dim, width = model.config.embedding_dim, voiceprint_width(compiled)
     timed = model.config.stages.duration_stage
@@ -181,4 +210,28 @@ def build_graphs(model: Backend) -> dict[str, onnx.ModelProto]:
     sides = graph.input(names.ENROLL, ["N", width]), graph.input(names.TEST, ["N", width])
     graph.output(names.LLRS, compare_pairs(OnnxOps(graph), compiled, *sides), ["N"])
     graphs[names.PAIRS] = graph.build("LLR of voiceprints row by row")
+
+    graph = Graph(names.VERIFY)
+    ops = OnnxOps(graph)
+    enroll = graph.input(names.ENROLL, ["E", width])
+    embeddings = graph.input(names.EMBEDDINGS, [1, dim])
+    seconds = graph.input(names.DURATIONS, [1])
+    test = voiceprints(ops, model, compiled, embeddings, seconds if timed else None)
+    graph.output(names.LLRS, compare_with_one(ops, compiled, enroll, test), ["E"])
+    # For the warnings; sums inside the graph are cheaper than around it.
+    length = graph.node("Sqrt", ops.row_sum(embeddings * embeddings, dim))
+    graph.output(names.NORMS, length, [1, 1])
+    if known and known["side_information"]:
+        graph.output(names.DISTANCES, _distances(ops, known["side_information"], test), [1, 1])
+    graphs[names.VERIFY] = graph.build(
+        "LLR of one utterance against each enrolment voiceprint, and how usual it is"
+    )
     return graphs
+
+
+def _distances(ops: OnnxOps, told: Mapping[str, Any], prints: Symbol) -> Symbol:
+    """Mahalanobis distance of a voiceprint's z from the training mean."""
+    side = read_side(told)
+    z = ops.columns(prints, range(side.columns.start, side.columns.stop))
+    white = ops.affine(z, side.whitening.T, -side.centre)
+    return ops.graph.node("Sqrt", ops.row_sum(white * white, len(side.centre)))

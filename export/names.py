@@ -6,6 +6,9 @@ IR_VERSION = 8
 
 BACKEND, VOICEPRINT, COMPARE, PAIRS = "backend", "voiceprint", "compare", "pairs"
 GRAPHS = (BACKEND, VOICEPRINT, COMPARE, PAIRS)
+# One call for one verification; a bundle may come without it, then two graphs serve.
+VERIFY = "verify"
+NORMS, DISTANCES = "norms", "side_distances"
 
 # Inputs and outputs; runtime/bundle.py reads the same words from model.json.
 EMBEDDINGS, DURATIONS, GROUPS, VOICEPRINTS = "embeddings", "durations", "groups", "voiceprints"

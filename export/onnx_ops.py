@@ -172,6 +172,18 @@ class OnnxOps:
         """Each row of `width` values divided by its Euclidean length."""
         return x / self.graph.node("Sqrt", self.row_sum(x * x, width))
 
+    def normalize_blocks(self, x: Symbol, widths: Sequence[int]) -> Symbol:
+        """Each row's blocks, so many columns wide, divided by their own Euclidean lengths.
+
+        The same number of nodes for any number of blocks: lengths are found, and brought back
+        to their columns, by products with a matrix of zeros and ones.
+        """
+        if len(widths) == 1:
+            return self.normalize(x, widths[0])
+        member = np.repeat(np.eye(len(widths)), widths, axis=0)
+        lengths = self.graph.node("Sqrt", (x * x) @ self.graph.constant(member))
+        return x / (lengths @ self.graph.constant(member.T))
+
     def concat(self, parts: Sequence[Symbol]) -> Symbol:
         """Matrices side by side."""
         return parts[0] if len(parts) == 1 else self.graph.node("Concat", *parts, axis=1)

@@ -57,6 +57,20 @@ def graph_llrs(run: Any, enroll: Any, test: Any) -> dict[str, NDArray[np.float32
         names.COMPARE: run(names.COMPARE, prints),
         names.PAIRS: run(names.PAIRS, {side: p[:count] for side, p in prints.items()}),
         names.GROUPS: run(names.COMPARE, {**prints, "enroll": averaged}),
+        names.VERIFY: np.stack(
+            [
+                run(
+                    names.VERIFY,
+                    {
+                        names.ENROLL: prints["enroll"],
+                        names.EMBEDDINGS: test[0][[row]],
+                        names.DURATIONS: test[1][[row]],
+                    },
+                )
+                for row in range(len(test[0]))
+            ],
+            axis=1,
+        ),
     }
 
 
@@ -69,6 +83,7 @@ def expected_llrs(model: Backend, enroll: Any, test: Any) -> dict[str, NDArray[n
         names.COMPARE: full,
         names.PAIRS: np.diagonal(full),
         names.GROUPS: grouped,
+        names.VERIFY: full,
     }
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dcaplda.runtime import checks, planner, verification
-from dcaplda.runtime.bundle import ModelInfo, read_graph, read_info
+from dcaplda.runtime.bundle import VERIFY, ModelInfo, read_graph, read_info
 from dcaplda.runtime.decision import bayes_threshold
 from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.familiarity import read_familiarity
@@ -52,7 +52,10 @@ class Backend:
         if threads is not None and threads < 1:
             raise InputError(f"threads = {threads}: expected at least 1")
         info = read_info(directory)
-        read_graph(directory, info, "backend")  # for other runtimes; only checked, not opened
+        # Only checked, not opened: `backend` is for other runtimes, `verify` may not be needed.
+        read_graph(directory, info, "backend")
+        if info.has_verify:
+            read_graph(directory, info, VERIFY)
         backend = cls(directory, info, threads or available_threads())
         for graph in ("voiceprint", "compare", "pairs"):
             backend._sessions.open(graph)

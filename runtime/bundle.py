@@ -12,6 +12,8 @@ FORMAT = "dcaplda-bundle"
 FORMAT_VERSION = 1
 MANIFEST = "model.json"
 GRAPHS = ("backend", "voiceprint", "compare", "pairs")
+VERIFY = "verify"
+"""A further graph, for one verification in one call; older and imported models lack it."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,8 @@ class ModelInfo:
     """Inputs of voiceprint.onnx besides embeddings and durations, such as `num_utts`."""
     averages_groups: bool
     """Whether voiceprint.onnx can average groups of utterances before any form."""
+    has_verify: bool
+    """Whether there is a graph that verifies one utterance in one call."""
     fingerprint: str
     """Hash over all graphs: voiceprints can be compared only within one fingerprint."""
     manifest: dict[str, Any] = field(repr=False)
@@ -68,6 +72,7 @@ def read_info(directory: str | Path) -> ModelInfo:
             uses_durations=bool(manifest["uses_durations"]),
             voiceprint_inputs=tuple(manifest.get("voiceprint_inputs", ())),
             averages_groups=bool(manifest.get("averages_groups", False)),
+            has_verify=VERIFY in manifest["graphs"],
             fingerprint=sha256("".join(hashes).encode()),
             manifest=manifest,
         )

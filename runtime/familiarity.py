@@ -6,7 +6,7 @@ gives no warnings: then nothing is known, which is not the same as "all is well"
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +53,7 @@ class SideInformation:
     def distance(self, voiceprint: Float32) -> float:
         """Mahalanobis distance of a voiceprint's z from the training mean."""
         difference = voiceprint[self.columns] @ self.whitening - self.centre
-        return math.sqrt(difference @ difference)  # `@` keeps the lock, see verify
+        return math.sqrt(difference @ difference)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,44 +69,51 @@ class Familiarity:
         """Whether there is anything to compare with."""
         return not (self.seconds is None and self.norm is None and self.side is None)
 
+    def usual(self, seconds: float | None, norm: float, distance: float) -> bool:
+        """Whether there is nothing to say of one utterance: part of every verification."""
+        return (
+            (self.seconds is None or seconds is None or self.seconds.holds(seconds))
+            and (self.norm is None or self.norm.holds(norm))
+            and (self.side is None or distance <= self.side.limit)
+        )
+
+    def distances(self, voiceprints: Float32) -> list[float]:
+        """Distance of each row's side-information from training; zeros if that is not known."""
+        side = self.side
+        return [0.0 if side is None else side.distance(row) for row in voiceprints]
+
     def warnings(
-        self, embeddings: Float32, seconds: Float32 | None, voiceprints: Float32, side: str
+        self,
+        seconds: Sequence[float] | None,
+        norms: Sequence[float],
+        distances: Sequence[float],
+        side: str,
     ) -> tuple[str, ...]:
         """One line per way in which an utterance is unfamiliar; the worst where there are many.
 
-        Rows of the three arrays belong together; `side` is a word such as `test`.
+        `norms` are lengths of embeddings; `side` is a word such as `test`.
         """
-        if len(voiceprints) == 1 and self._usual(embeddings[0], seconds, voiceprints[0]):
-            return ()
         found = []
         if self.seconds is not None and seconds is not None:
-            worst = max((float(s) for s in seconds), key=self.seconds.excess)
+            worst = max(seconds, key=self.seconds.excess)
             if not self.seconds.holds(worst):
                 trained = f"trained on {self.seconds.low:.1f}-{self.seconds.high:.1f} s"
                 found.append(f"{side}: duration {worst:.1f} s, {trained}")
         if self.norm is not None:
-            worst = max((math.sqrt(row @ row) for row in embeddings), key=self.norm.excess)
+            worst = max(norms, key=self.norm.excess)
             if not self.norm.holds(worst):
                 found.append(
                     f"{side}: embedding of length {worst:.2f}, in training 99.9% had "
                     f"{self.norm.low:.2f}-{self.norm.high:.2f}"
                 )
         if self.side is not None:
-            worst = max(map(self.side.distance, voiceprints))
+            worst = max(distances)
             if not worst <= self.side.limit:
                 found.append(
                     f"{side}: side-information at distance {worst:.1f}, in training 99.9% were "
                     f"within {self.side.limit:.1f}"
                 )
         return tuple(found)
-
-    def _usual(self, embedding: Float32, seconds: Float32 | None, voiceprint: Float32) -> bool:
-        """Whether there is nothing to say of one utterance: part of every verification."""
-        return (
-            (self.seconds is None or seconds is None or self.seconds.holds(seconds.item()))
-            and (self.norm is None or self.norm.holds(math.sqrt(embedding @ embedding)))
-            and (self.side is None or self.side.distance(voiceprint) <= self.side.limit)
-        )
 
 
 def precision_of(covariance: NDArray[np.floating]) -> NDArray[np.float64]:
@@ -126,7 +133,7 @@ def read_familiarity(manifest: Mapping[str, Any], place: str) -> Familiarity:
         return Familiarity(
             seconds=Range(float(seconds["min"]), float(seconds["max"])) if seconds else None,
             norm=Range(float(norm["min"]), float(norm["max"])) if norm else None,
-            side=_side(side, int(manifest["voiceprint_dim"])) if side else None,
+            side=read_side(side, int(manifest["voiceprint_dim"])) if side else None,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BundleError(
@@ -134,12 +141,14 @@ def read_familiarity(manifest: Mapping[str, Any], place: str) -> Familiarity:
         ) from None
 
 
-def _side(told: Mapping[str, Any], width: int) -> SideInformation:
+def read_side(told: Mapping[str, Any], width: int | None = None) -> SideInformation:
+    """Read the key `side_information`; `width` is that of a voiceprint, if known."""
     start, stop = (int(edge) for edge in told["columns"])
     mean = np.array(told["mean"], np.float64)
     precision = np.array(told["precision"], np.float64)
     size = stop - start
-    if not 0 <= start < stop <= width or mean.shape != (size,) or precision.shape != (size, size):
+    fits = 0 <= start < stop and (width is None or stop <= width)
+    if not fits or mean.shape != (size,) or precision.shape != (size, size):
         raise ValueError("the sizes of side_information do not fit the voiceprints")
     values, vectors = np.linalg.eigh(0.5 * (precision + precision.T))
     whitening = vectors * np.sqrt(np.maximum(values, 0.0))

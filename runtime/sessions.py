@@ -31,12 +31,18 @@ class Sessions:
         self._directory = directory
         self._info = info
         self._open: dict[str, onnxruntime.InferenceSession] = {}
+        self._outputs: dict[str, list[str]] = {}
         self._lock = threading.Lock()
 
     def run(self, graph: str, inputs: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
-        """Evaluate a graph."""
+        """The first output of a graph."""
+        return self.run_all(graph, inputs)[0]
+
+    def run_all(self, graph: str, inputs: Mapping[str, NDArray[Any]]) -> list[NDArray[np.float32]]:
+        """All outputs of a graph."""
         session = self._open.get(graph) or self.open(graph)
-        return session.run(None, inputs)[0]
+        # The names at hand: asking the session for them costs as much as a small graph.
+        return session.run(self._outputs[graph], inputs)
 
     def open(self, graph: str) -> onnxruntime.InferenceSession:
         """Load a graph, once."""
@@ -48,7 +54,7 @@ class Sessions:
                 options.inter_op_num_threads = 1
                 options.log_severity_level = 3  # an input that may be left out is no warning
                 try:
-                    self._open[graph] = onnxruntime.InferenceSession(
+                    session = onnxruntime.InferenceSession(
                         content, options, providers=["CPUExecutionProvider"]
                     )
                 except Exception as error:  # onnxruntime's errors share no public base
@@ -57,4 +63,6 @@ class Sessions:
                         f"{self._directory}: onnxruntime {onnxruntime.__version__} cannot open "
                         f"graph '{graph}' ({reason}); upgrade onnxruntime or export again"
                     ) from None
+                self._outputs[graph] = [output.name for output in session.get_outputs()]
+                self._open[graph] = session
             return self._open[graph]

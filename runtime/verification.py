@@ -2,12 +2,14 @@
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dcaplda.runtime import checks
+from dcaplda.runtime.bundle import VERIFY
 from dcaplda.runtime.decision import bayes_threshold, log_odds
 from dcaplda.runtime.errors import InputError
 
@@ -76,8 +78,12 @@ def enroll(
     if backend.familiarity.informed:
         # Each utterance is looked at by itself; an average may hide one that is strange.
         singles = voiceprints if groups is None else _voiceprints(backend, matrix, times)
-        known_seconds = None if seconds is None else times
-        warnings = backend.familiarity.warnings(matrix, known_seconds, singles, "enrolment")
+        warnings = backend.familiarity.warnings(
+            None if seconds is None else times.tolist(),
+            _norms(matrix),
+            backend.familiarity.distances(singles),
+            "enrolment",
+        )
     return Speaker(voiceprints, warnings, backend.info.fingerprint)
 
 
@@ -91,37 +97,67 @@ def verify(
     cost_fa: float,
 ) -> Verification:
     """Compare a speaker with one utterance and decide; see Backend.verify."""
-    threshold = bayes_threshold(prior, cost_miss, cost_fa)
+    threshold, odds = _threshold_and_odds(float(prior), float(cost_miss), float(cost_fa))
     enrolled = _enrolled(backend, speaker)
     matrix = _one_embedding(backend, embedding)
     if type(seconds) is float and 0.0 < seconds < _LONGEST:
         times = np.array([seconds], np.float32)
     else:
         times = checks.seconds(seconds, "durations", 1, backend.info.uses_durations)
-    test = _voiceprints(backend, matrix, times)
-    if len(enrolled) == 1:
-        llr = backend._pairs(enrolled, test).item()
-    else:
-        llr = float(backend._tile(enrolled, test).mean(dtype=np.float64))
-    if not math.isfinite(llr):  # as it is if any value of either voiceprint is not
+    llr, norm, distance = _compared(backend, enrolled, matrix, times)
+    if not math.isfinite(llr) or norm == 0.0:
+        # One value that is not finite makes the LLR so; a vector of zeros may not.
+        checks.embeddings(embedding, "embedding", backend.info.embedding_dim)
         raise InputError(f"embedding: {_STRANGE}")
     warnings = speaker.warnings if isinstance(speaker, Speaker) else ()
-    if backend.familiarity.informed:
-        known_seconds = None if seconds is None else times
-        warnings += backend.familiarity.warnings(matrix, known_seconds, test, "test")
-    return Verification(llr, _sigmoid(llr + log_odds(prior)), threshold, llr >= threshold, warnings)
+    known = backend.familiarity
+    duration = None if seconds is None else times.item()
+    if known.informed and not known.usual(duration, norm, distance):
+        given = None if duration is None else [duration]
+        warnings += known.warnings(given, [norm], [distance], "test")
+    return Verification(llr, _sigmoid(llr + odds), threshold, llr >= threshold, warnings)
+
+
+# A product asks with the same prior and costs again and again.
+@lru_cache(maxsize=64)
+def _threshold_and_odds(prior: float, cost_miss: float, cost_fa: float) -> tuple[float, float]:
+    return bayes_threshold(prior, cost_miss, cost_fa), log_odds(prior)
+
+
+def _compared(
+    backend: "Backend", enrolled: Float32, matrix: Float32, seconds: Float32
+) -> tuple[float, float, float]:
+    """LLR of a speaker and one utterance; length of its embedding, distance of its z.
+
+    One graph does it all where the model has it: a verification then leaves Python once, so
+    that threads hand the interpreter's lock around less often, and Python, whose data the
+    graph's weights have driven out of the core's cache, has little left to do.
+    """
+    distance = 0.0
+    if backend.info.has_verify:
+        inputs = {"enroll": enrolled, "embeddings": matrix, "durations": seconds}
+        llrs, norms, *distances = backend._sessions.run_all(VERIFY, inputs)
+        norm = norms.item()
+        if distances:
+            distance = distances[0].item()
+    else:
+        test = _voiceprints(backend, matrix, seconds)
+        llrs = backend._tile(enrolled, test)
+        (norm,), (distance,) = _norms(matrix), backend.familiarity.distances(test)
+    llr = llrs.item() if llrs.size == 1 else float(llrs.mean(dtype=np.float64))
+    return llr, norm, distance
+
+
+def _norms(matrix: Float32) -> list[float]:
+    """Euclidean length of each row."""
+    return np.linalg.norm(matrix, axis=1).tolist()
 
 
 def _one_embedding(backend: "Backend", embedding: ArrayLike) -> Float32:
-    """An embedding as one row, checked."""
+    """An embedding as one row; values that are not finite, or all zero, show in the LLR."""
     if type(embedding) is np.ndarray and embedding.dtype == np.float32 and embedding.ndim == 1:
-        # The usual case, at a tenth of the time: a square that is finite and not zero means
-        # finite values of which not all are zero. `@`, unlike dot, sum and any, keeps the
-        # interpreter's lock: with many threads, handing it over costs more than the sum.
-        with np.errstate(over="ignore"):
-            square = embedding @ embedding
-        if len(embedding) == backend.info.embedding_dim and 0.0 < square < np.inf:
-            return np.ascontiguousarray(embedding).reshape(1, -1)
+        if len(embedding) == backend.info.embedding_dim and embedding.flags.c_contiguous:
+            return embedding.reshape(1, -1)
     matrix = checks.embeddings(embedding, "embedding", backend.info.embedding_dim)
     if len(matrix) != 1:
         raise InputError(f"embedding: {len(matrix)} rows; verify takes one utterance at a time")

@@ -57,7 +57,7 @@ def test_export_fails_when_a_graph_differs_from_torch(tmp_path, monkeypatch, gra
     model = random_model("d-plda-dsd")
     good = build_graphs(model)
     spoilt = good | {graph: build_graphs(random_model("d-plda-dsd", seed=1))[graph]}
-    monkeypatch.setattr("dcaplda.export.bundle_writer.build_graphs", lambda _: spoilt)
+    monkeypatch.setattr("dcaplda.export.bundle_writer.build_graphs", lambda *_: spoilt)
     with pytest.raises(ModelError, match="differs from torch"):
         export_model(model, tmp_path / "bundle")
     assert not any(tmp_path.iterdir())

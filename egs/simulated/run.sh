@@ -312,7 +312,9 @@ write_table() {  # <file> <kind> <pattern of set names> <systems ...>
   {
     while read -r set_name group; do
       place=$(realpath "$data")/$set_name
-      printf '[[set]]\nname = "%s"\ngroup = "%s"\ntrials = "%s"\n' "$set_name" "$group" "$place/$trials"
+      # The mean of all unseen evaluation sets gets a row, and an interval, of its own.
+      case $set_name in eval-*) group="$group\", \"unseen" ;; esac
+      printf '[[set]]\nname = "%s"\ngroup = ["%s"]\ntrials = "%s"\n' "$set_name" "$group" "$place/$trials"
       [ "$bootstrap" -eq 0 ] || [ "$kind" != single ] || printf 'utt2spk = "%s"\n' "$place/utt2spk"
     done < <(grep -E "$pattern" "$data/test_sets")
     for system in "$@"; do
@@ -334,8 +336,10 @@ if wanted 4; then
   fi
   # shellcheck disable=SC2086
   write_table "$results/$name.single.toml" single . oracle $systems
+  baseline=
+  case " $systems " in *" d-plda-dsd "*) baseline=d-plda-dsd ;; esac
   eval-scores --print-args=false --bootstrap="$bootstrap" --table="$results/$name.single.toml" \
-    --json="$results/$name.single.json" > "$results/$name.single.txt" 2> "$dir/log/evaluate"
+    --baseline="$baseline" --json="$results/$name.single.json" > "$results/$name.single.txt" 2> "$dir/log/evaluate"
   for way in scores voiceprints; do
     # shellcheck disable=SC2086
     write_table "$results/$name.multi-$way.toml" multi-$way . oracle $systems

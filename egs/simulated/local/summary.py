@@ -30,24 +30,18 @@ def read(path: Path) -> list[Row]:
 
 
 def by_group(rows: list[Row]) -> Table:
-    """(group, system) -> metrics; `unseen` is the mean over the groups of evaluation domains."""
-    table: Table = {}
-    for row in rows:
-        if "average_of" in row:
-            values = {name: row[name] for _, name in COLUMNS}
-            table[row["set"], row["system"]] = values
-    unseen = [group for group in groups(table) if group not in ("trnh", "dev")]
-    for system in systems(table):
-        table[UNSEEN, system] = {
-            name: sum(table[group, system][name] for group in unseen) / len(unseen)
-            for _, name in COLUMNS
-        }
-    return table
+    """(group, system) -> metrics; `unseen` is the mean over all evaluation sets."""
+    return {
+        (row["set"], row["system"]): {name: row[name] for _, name in COLUMNS}
+        for row in rows
+        if "average_of" in row
+    }
 
 
 def groups(table: Table) -> list[str]:
-    """Groups in the order of the file."""
-    return list(dict.fromkeys(group for group, _ in table))
+    """Groups in the order of the file, `unseen` last."""
+    found = dict.fromkeys(group for group, _ in table if group != UNSEEN)
+    return [*found, *([UNSEEN] if any(group == UNSEEN for group, _ in table) else [])]
 
 
 def systems(table: Table) -> list[str]:
@@ -101,6 +95,25 @@ def print_oracle_check(rows: list[Row], oracle: list[Row]) -> None:
             print(f"  {line}")
 
 
+def print_order(rows: list[Row]) -> None:
+    """Systems by their mean over the unseen sets, with intervals by bootstrap over people."""
+    chosen = [r for r in rows if r["set"] == UNSEEN and "average_of" in r and "intervals" in r]
+    if not chosen:
+        return
+    name = "cllr_0.5"
+    width = max(len(row["system"]) for row in chosen)
+    base = next((r["difference"]["baseline"] for r in chosen if "difference" in r), None)
+    print("\nMean over the unseen sets, actual Cllr at 0.5, with 95% intervals over people")
+    print(f"{'':<{width}}     Cllr            interval" + (f"   minus {base}" if base else ""))
+    for row in sorted(chosen, key=lambda row: row[name]):
+        low, high = row["intervals"][name]
+        line = f"{row['system']:<{width}} {row[name]:8.3f}   {low:7.3f} to {high:.3f}"
+        if "difference" in row:
+            low, high = row["difference"]["intervals"][name]
+            line += f"   {row['difference'][name]:+.3f} ({low:+.3f} to {high:+.3f})"
+        print(line)
+
+
 def print_claims(table: Table) -> None:
     """What the demo is expected to show, as it came out."""
     best, base = "d-plda-dsd", "plda"
@@ -128,6 +141,7 @@ def main(prefix: str) -> int:
     oracle = Path(prefix).with_name("oracle.json")
     if oracle.is_file():
         print_oracle_check([row for row in rows if "average_of" not in row], read(oracle))
+    print_order(rows)
     print_claims(table)
     return 0
 
