@@ -7,7 +7,7 @@ import torch
 from random_models import DIM, random_model
 
 from dcaplda.export.bundle_writer import export_model
-from dcaplda.runtime import Backend, BundleError
+from dcaplda.runtime import Backend, BundleError, InputError
 from dcaplda.runtime.gallery import Gallery
 
 pytestmark = pytest.mark.torch
@@ -182,3 +182,37 @@ def test_damaged_information_is_refused(tmp_path, change) -> None:
     path.write_text(json.dumps(manifest))
     with pytest.raises(BundleError, match="'familiarity'.*export the model again"):
         Backend.load(tmp_path / "b")
+
+
+@pytest.mark.parametrize("variant", ["d-plda-dsd", "d-plda-dd", "plda"])
+def test_one_call_says_what_two_calls_say(tmp_path, variant) -> None:
+    """verify.onnx against voiceprint.onnx and compare.onnx, as a bundle without it has to do.
+
+    LLRs within 1e-4 (float32 in another order), the same warnings.
+    """
+    one = loaded(tmp_path / "one", variant)
+    other = loaded(tmp_path / "other", variant)
+    manifest = json.loads((tmp_path / "other/model.json").read_text())
+    del manifest["graphs"]["verify"]
+    (tmp_path / "other/model.json").write_text(json.dumps(manifest))
+    other = Backend.load(tmp_path / "other")
+    assert one.info.has_verify and not other.info.has_verify
+    assert one.info.fingerprint == other.info.fingerprint, "galleries stay valid"
+    x = training_set()
+    x[1] *= 9.0
+    x[2, 0] += 40.0
+    for speaker in (one.enroll(x[3], 10.0), one.enroll(x[3:6], [10.0, 20.0, 30.0])):
+        for row, seconds in ((0, 10.0), (1, 10.0), (2, 10.0), (6, 1.2)):
+            found = one.verify(speaker, x[row], seconds, prior=0.1)
+            expected = other.verify(speaker, x[row], seconds, prior=0.1)
+            assert found.llr == pytest.approx(expected.llr, abs=1e-4, rel=1e-5)
+            assert found.warnings == expected.warnings
+            assert bool(found.warnings) == (row > 0)
+
+
+def test_zeros_are_refused_though_the_graph_has_an_answer(tmp_path) -> None:
+    backend = loaded(tmp_path / "b")
+    speaker = backend.enroll(training_set()[0], 10.0)
+    for value, words in ((0.0, "zero"), (np.nan, "nan"), (np.inf, "inf")):
+        with pytest.raises(InputError, match=f"(?i){words}"):
+            backend.verify(speaker, np.full(DIM, value, np.float32), 10.0, prior=0.1)

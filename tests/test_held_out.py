@@ -264,21 +264,6 @@ def test_l2_towards_the_start_does_not_pull_the_start(data):
     assert pulled.step(batch)[1] > 1000.0
 
 
-def test_offset_noise_moves_all_vectors_of_a_block_alike(data):
-    config = recipe("batch.offset_noise=0.5", "batch.across_domains=true")
-    batch = BatchWalker(data, config.batch, 0).next_batch()
-    assert batch.offsets is not None and batch.offsets.shape == (3, DIM)
-    start = find_start(data, config)
-    model = build_model(start, ModelConfig(embedding_dim=DIM, **vars(config.model)), config.init, 0)
-    found = Optimizer(model, data, config.objective, CPU).step(batch)[0]
-    moved = data.embeddings.copy()
-    for block, offset in zip(batch.blocks, batch.offsets, strict=True):
-        moved[np.unique(batch.rows[block.start : block.stop])] += offset
-    model = build_model(start, ModelConfig(embedding_dim=DIM, **vars(config.model)), config.init, 0)
-    other = Optimizer(model, replace(data, embeddings=moved), config.objective, CPU)
-    assert found == pytest.approx(other.step(replace(batch, offsets=None))[0], rel=1e-5)
-
-
 def test_within_scale_gives_unit_within_variance(data):
     covariances = weighted_covariances(data.embeddings, data.speaker)
     rows = fit_lda(covariances, scale="within").directions

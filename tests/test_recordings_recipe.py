@@ -125,6 +125,38 @@ def test_mistakes_in_the_plan_are_one_line(world, old: str, new: str, message: s
     assert message in done.stderr and "Traceback" not in done.stderr
 
 
+def table(path: Path) -> dict[str, str]:
+    return dict(line.split() for line in path.read_text().splitlines())
+
+
+def test_held_out_domains_take_no_part_in_training_or_selection(world):
+    assert recipe(world, "--stop-stage=0").returncode == 0
+    exp = world / "exp"
+    command = [sys.executable, RECIPE / "local/lodo.py", "prepare", exp]
+    subprocess.run(command, check=True, capture_output=True)
+    names = (exp / "lodo/names").read_text().split()
+    assert names == ["dom0", "dom1", "dom2"]  # dom0_tel has dom0's people and goes with it
+    for name in names:
+        place = exp / "lodo" / name
+        hidden = {name, "dom0_tel"} if name == "dom0" else {name}
+        parts = {part: table(place / part / "utt2spk") for part in ("train", "held")}
+        assert not set(parts["train"].values()) & set(parts["held"].values())
+        assert sorted({**parts["train"], **parts["held"]}) == sorted(
+            table(exp / "data/train/utt2spk")
+        )
+        assert set(table(place / "held/utt2dom").values()) == hidden
+        dev = tomllib.loads((place / "train.toml").read_text())["dev"]
+        assert [(d["name"], d["weight"]) for d in dev] == [("seen", 0.5), ("held-out", 0.0)]
+        domain = table(exp / "data/dev/utt2dom")
+        tests = {line.split()[1] for line in Path(dev[0]["trials"]).read_text().splitlines()}
+        assert {domain[test] for test in tests} == {"dom0", "dom1", "dom2"} - hidden
+        domain, session = (table(place / f"held/utt2{word}") for word in ("dom", "sess"))
+        for line in Path(dev[1]["trials"]).read_text().splitlines():
+            one, other, kind = line.split()
+            assert domain[one] == domain[other] and session[one] != session[other]
+            assert (parts["held"][one] == parts["held"][other]) == (kind == "target")
+
+
 def test_unknown_option_is_refused(world):
     done = recipe(world, "--seedz=1")
     assert done.returncode == 1 and "--seedz" in done.stderr

@@ -165,12 +165,12 @@ def test_interrupted_runs_end_as_if_nothing_had_happened(world, tmp_path, monkey
     real_step = Optimizer.step
     made = 0
 
-    def failing(self, batch):
+    def failing(self, batch, disturbance=None):
         nonlocal made
         made += 1
         if made in (3, 9, 14, 21, 29, 32):
             raise KeyboardInterrupt
-        return real_step(self, batch)
+        return real_step(self, batch, disturbance)
 
     monkeypatch.setattr(Optimizer, "step", failing)
     interruptions = 0
@@ -257,12 +257,12 @@ def interrupted_run(world: Path, directory: Path, monkeypatch) -> None:
     real_step = Optimizer.step
     made = 0
 
-    def failing(self, batch):
+    def failing(self, batch, disturbance=None):
         nonlocal made
         made += 1
         if made == 7:
             raise KeyboardInterrupt
-        return real_step(self, batch)
+        return real_step(self, batch, disturbance)
 
     with monkeypatch.context() as patch:
         patch.setattr(Optimizer, "step", failing)

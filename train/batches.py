@@ -6,7 +6,7 @@ those of the same session, so a batch is a list of blocks, one per domain, never
 matrix.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,8 +50,6 @@ class Batch:
     blocks: tuple[Block, ...]
     part: int | None = None
     """Which part of the speakers the batch is of, where parts are held out (held_out.py)."""
-    offsets: NDArray[np.float32] | None = None
-    """What is added to all vectors of each block, (blocks, D): a domain that is elsewhere."""
 
     @property
     def target_mass(self) -> float:
@@ -137,7 +135,6 @@ class BatchWalker:
         self.weights = domain_weights(data, section)
         self.groups = data.domain_group if section.across_domains else None
         self.rng = np.random.default_rng([seed, 1]) if rng is None else rng
-        self.spread = data.embeddings.std(axis=0)
         balanced = section.balance == "domain"
         n_domains = len(data.domain_names)
         # Speakers drawn from each list: one list per domain, or a single one.
@@ -186,12 +183,7 @@ class BatchWalker:
         speakers = np.concatenate([self.rings["speakers"].take_run(i, self.share) for i in lists])
         sessions = self.rings["sessions"].take(speakers, 2).ravel()
         samples = self.rings["samples"].take(sessions).ravel()
-        batch = make_batch(self.data, samples, self.weights, self.groups)
-        if self.section.offset_noise == 0:
-            return batch
-        shape = len(batch.blocks), self.data.embeddings.shape[1]
-        noise = self.rng.standard_normal(shape, dtype=np.float32)
-        return replace(batch, offsets=noise * np.float32(self.section.offset_noise) * self.spread)
+        return make_batch(self.data, samples, self.weights, self.groups)
 
     def state(self) -> dict[str, Ints]:
         """Where all lists stand, as arrays."""

@@ -34,10 +34,16 @@ class Form(NamedTuple):
         )
 
 
-def model_forms(model: Backend, embeddings: Tensor, seconds: Tensor | None) -> list[Form]:
+def model_forms(
+    model: Backend,
+    embeddings: Tensor,
+    seconds: Tensor | None,
+    side_kept: Tensor | None = None,
+) -> list[Form]:
     """The score's form, then scale and shift of each calibration stage in turn.
 
     A global calibration is folded into the score: a s + b is again a second-order form.
+    `side_kept` multiplies the side-information vector of each sample.
     """
     score = Form.of(model.plda, unit_rows(model.preprocess(embeddings)))
     forms = []
@@ -47,6 +53,8 @@ def model_forms(model: Backend, embeddings: Tensor, seconds: Tensor | None) -> l
         forms += [Form.of(model.scale_dur, e), Form.of(model.shift_dur, e)]
     if model.scale_side is not None and model.shift_side is not None:
         z = model.side_info_of(unit_rows(model.side_projection(embeddings)))
+        if side_kept is not None:
+            z = z * side_kept[:, None]
         forms += [Form.of(model.scale_side, z), Form.of(model.shift_side, z)]
     if not forms:
         cross, auto, linear, offset = (model.scale * part for part in score[1:])

@@ -20,6 +20,7 @@ from dcaplda.train.checkpoints import (
     unprefixed,
 )
 from dcaplda.train.data import TrainingData
+from dcaplda.train.disturbances import Disturber
 from dcaplda.train.evaluation import Evaluator, Losses
 from dcaplda.train.held_out import HeldOut, HeldOutWalker
 from dcaplda.train.model import Backend
@@ -71,7 +72,8 @@ class Trainer:
             self.walker = BatchWalker(data, config.batch, config.run.seed)
         else:
             self.walker = HeldOutWalker(data, config.batch, config.run.seed, held_out.parts)
-        self.optimizer = Optimizer(model, data, config.objective, device, held_out)
+        self.disturber = Disturber(data, config.batch)
+        self.optimizer = Optimizer(model, data, config.objective, device, held_out, self.disturber)
         self.averager = make_averager(config.averaging)
         self.progress = Progress()
         self.best: Candidate | None = None
@@ -104,7 +106,8 @@ class Trainer:
         self.optimizer.set_rate(section.rate)
         while progress.step < section.steps:
             batch = self.walker.next_batch()
-            loss, norm = self.optimizer.step(batch)
+            disturbance = self.disturber.draw(batch, self.walker.rng)
+            loss, norm = self.optimizer.step(batch, disturbance)
             progress.step += 1
             progress.total += 1
             if not (math.isfinite(loss) and math.isfinite(norm)):

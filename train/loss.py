@@ -31,13 +31,19 @@ _THIN = 16
 
 
 def batch_loss(
-    model: Backend, embeddings: Tensor, seconds: Tensor | None, batch: Batch, prior: float
+    model: Backend,
+    embeddings: Tensor,
+    seconds: Tensor | None,
+    batch: Batch,
+    prior: float,
+    side_kept: Tensor | None = None,
 ) -> Tensor:
     """Cross-entropy of all trials of the batch over the prior's entropy, a scalar.
 
-    `embeddings` (n, D) and `seconds` (n,) belong to `batch.rows`.
+    `embeddings` (n, D) and `seconds` (n,) belong to `batch.rows`; `side_kept` (n,) is 0 where the
+    side-information is dropped, else 1.
     """
-    forms = model_forms(model, embeddings, seconds)
+    forms = model_forms(model, embeddings, seconds, side_kept)
     flat = [tensor for form in forms for tensor in form]
     loss: Tensor = TrialLoss.apply(batch, prior, *flat)  # type: ignore[no-untyped-call]
     return loss

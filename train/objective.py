@@ -11,6 +11,7 @@ from torch import Tensor
 from dcaplda.runtime.errors import ModelError
 from dcaplda.train.batches import Batch
 from dcaplda.train.data import TrainingData
+from dcaplda.train.disturbances import Disturbance, Disturber
 from dcaplda.train.held_out import HeldOut, at_held_out_start
 from dcaplda.train.loss import batch_loss
 from dcaplda.train.model import Backend
@@ -37,6 +38,7 @@ class Optimizer:
         section: ObjectiveSection,
         device: torch.device,
         held_out: HeldOut | None = None,
+        disturber: Disturber | None = None,
     ) -> None:
         self.model = model
         self.section = section
@@ -52,6 +54,7 @@ class Optimizer:
             if section.l2_towards == "start"
         }
         self.held_out = held_out
+        self.disturber = disturber
         self.restart()
 
     def restart(self) -> None:
@@ -66,7 +69,7 @@ class Optimizer:
         for group in self.adam.param_groups:
             group["lr"] = rate
 
-    def step(self, batch: Batch) -> tuple[float, float]:
+    def step(self, batch: Batch, disturbance: Disturbance | None = None) -> tuple[float, float]:
         """Improve the model on a batch; returns its loss and the gradient's norm before clipping.
 
         Both are NaN or infinite where the arithmetic broke down; the model is then untouched.
@@ -74,13 +77,15 @@ class Optimizer:
         rows = torch.from_numpy(batch.rows)
         embeddings = self._embeddings[rows].to(self.device)
         seconds = self._seconds[rows].to(self.device)
-        if batch.offsets is not None:
-            sizes = torch.tensor([block.size for block in batch.blocks])
-            offsets = torch.from_numpy(batch.offsets).repeat_interleave(sizes, dim=0)
-            embeddings = embeddings + offsets.to(self.device)
+        side_kept = None
+        if disturbance is not None:
+            assert self.disturber is not None
+            embeddings, seconds = self.disturber.apply(disturbance, batch, embeddings, seconds)
+            if disturbance.side_kept is not None:
+                side_kept = torch.from_numpy(disturbance.side_kept).to(self.device)
         self.adam.zero_grad(set_to_none=True)
         with at_held_out_start(self.model, self.held_out, batch.part):
-            loss = batch_loss(self.model, embeddings, seconds, batch, self.section.prior)
+            loss = batch_loss(self.model, embeddings, seconds, batch, self.section.prior, side_kept)
             (loss * (self.section.loss_weight * len(batch.rows))).backward()
         with torch.no_grad():
             for name, parameter in self.parameters.items():

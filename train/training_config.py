@@ -170,6 +170,14 @@ class BatchSection:
     offset_noise: float = 0.0
     """Standard deviation of a random offset, new in every batch, that all vectors of a domain get
     (as a share of that of the vectors): domains that training has not seen lie elsewhere."""
+    scale_noise: float = 0.0
+    """Standard deviation of the logarithm of a random factor, new in every batch, by which a
+    domain is stretched along each axis."""
+    short_noise: float = 0.0
+    """Above 0: every other utterance of a batch is cut to a random length by adding noise as that
+    many seconds would have at the within-speaker covariance (train/disturbances.py)."""
+    side_dropout: float = 0.0
+    """Share of a batch's samples whose side-information vector z is set to zero."""
     held_out_folds: int = 0
     """With K, a batch has speakers of one of K folds, and its gradient is taken where LDA and
     PLDA start without that fold: steps then correct what goes wrong with new speakers."""
@@ -181,8 +189,11 @@ class BatchSection:
         _require_one_of("batch.balance", self.balance, ("domain", "flat"))
         even = self.size >= 4 and self.size % 2 == 0
         _require(even, "batch.size", self.size, "an even number of at least 4")
-        noise = self.offset_noise
-        _require(noise >= 0, "batch.offset_noise", noise, "at least 0")
+        for key in ("offset_noise", "scale_noise", "short_noise"):
+            noise = getattr(self, key)
+            _require(noise >= 0, f"batch.{key}", noise, "at least 0")
+        dropped = self.side_dropout
+        _require(0 <= dropped < 1, "batch.side_dropout", dropped, "from 0 to below 1")
         folds = self.held_out_folds
         _require(folds == 0 or folds >= 2, "batch.held_out_folds", folds, "0, or at least 2")
         for name, weight in self.domain_weights.items():

@@ -3,6 +3,8 @@
 #
 #   egs/recordings/robustness.sh <exp-dir>             after stage 0 of run.sh made <exp-dir>
 #   egs/recordings/robustness.sh --only=noise <exp-dir>  changes whose name has that word
+#   egs/recordings/robustness.sh --lodo=true <exp-dir>   each training domain in turn as the unseen
+#                                                      one; writes <exp-dir>/lodo.md
 #
 # Each change is a line of conf/robustness.txt: name, seeds, options of train-backend. A run that
 # has finished is not repeated, so the whole can be stopped and started again. Writes
@@ -15,33 +17,56 @@ python=$here/../../.venv/bin/python
 [ -x "$python" ] || python=${DCAPLDA_PYTHON:-python3}
 jobs=2
 only=
+lodo=false
 exp=
 for argument in "$@"; do
   case $argument in
     --jobs=*) jobs=${argument#*=} ;;
+    --lodo=*) lodo=${argument#*=} ;;
     --only=*) only=${argument#*=} ;;
     --*) echo "robustness.sh: ERROR: no option '${argument%%=*}'" >&2; exit 1 ;;
     *) exp=$argument ;;
   esac
 done
 [ -f "$exp/conf/train.toml" ] || { echo "robustness.sh: ERROR: expected an <exp-dir> that run.sh has prepared" >&2; exit 1; }
-out=$exp/robustness
-mkdir -p "$out"
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1  # one thread for each run, numpy's too
+changes=$here/conf/robustness.txt
+
+train_one() {  # <run> <recipe> <data> <options ...>: in the background, when there is room
+  local run=$1 recipe=$2 data=$3; shift 3
+  [ ! -f "$run/training_summary.json" ] || return 0
+  while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
+  mkdir -p "$(dirname "$run")"
+  train-backend --config="$recipe" --threads=1 --resume "$@" \
+    "$data" "scp:$data/xvector.scp" "$run" > "$run.log" 2>&1 < /dev/null ||
+    echo "robustness.sh: $run failed: $(tail -1 "$run.log")" >&2 &
+}
+
+if [ "$lodo" = true ]; then
+  [ -f "$exp/lodo/names" ] || "$python" "$here/local/lodo.py" prepare "$exp"
+fi
 while read -r name seeds options; do
   case $name in "" | "#"*) continue ;; esac
   case $name in *"$only"*) ;; *) continue ;; esac
   for seed in $(seq "${seeds%%-*}" "${seeds##*-}"); do
-    run=$out/$name/seed-$seed
-    [ ! -f "$run/training_summary.json" ] || continue
-    while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
-    mkdir -p "$out/$name"
-    # shellcheck disable=SC2086
-    train-backend --config="$exp/conf/train.toml" --threads=1 --resume --seed="$seed" $options \
-      "$exp/data/train" "scp:$exp/data/train/xvector.scp" "$run" > "$run.log" 2>&1 < /dev/null ||
-      echo "robustness.sh: $name, seed $seed failed: $(tail -1 "$run.log")" >&2 &
+    if [ "$lodo" = true ]; then
+      while read -r domain; do
+        # shellcheck disable=SC2086
+        train_one "$exp/lodo/$domain/$name/seed-$seed" "$exp/lodo/$domain/train.toml" \
+          "$exp/lodo/$domain/train" --seed="$seed" $options
+      done < "$exp/lodo/names"
+    else
+      # shellcheck disable=SC2086
+      train_one "$exp/robustness/$name/seed-$seed" "$exp/conf/train.toml" "$exp/data/train" \
+        --seed="$seed" $options
+    fi
   done
-done < "$here/conf/robustness.txt"
+done < "$changes"
 wait
-"$python" "$here/local/plan.py" robustness "$exp" "$here/conf/robustness.txt" > "$exp/robustness.md"
-echo "robustness.sh: wrote $exp/robustness.md" >&2
+if [ "$lodo" = true ]; then
+  "$python" "$here/local/lodo.py" table "$exp" "$changes" > "$exp/lodo.md"
+  echo "robustness.sh: wrote $exp/lodo.md" >&2
+else
+  "$python" "$here/local/plan.py" robustness "$exp" "$changes" > "$exp/robustness.md"
+  echo "robustness.sh: wrote $exp/robustness.md" >&2
+fi
