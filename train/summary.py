@@ -1,16 +1,20 @@
 """What a finished run leaves for people and for export: training_summary.json and a table."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from dcaplda.runtime.familiarity import precision_of
 from dcaplda.runtime.files import replacing
 from dcaplda.train.data import TrainingData
 from dcaplda.train.model import Backend
+
+Floats = NDArray[np.float64]
 
 SUMMARY = "training_summary.json"
 TABLE = "summary.txt"
@@ -19,16 +23,22 @@ CHUNK = 8192
 
 
 def data_statistics(model: Backend, data: TrainingData, device: torch.device) -> dict[str, Any]:
-    """What training saw: durations, embedding norms, side-information; for later warnings."""
+    """What training saw: durations, embedding norms, side-information; for later warnings.
+
+    Every domain counts the same, as it does in the loss: utterances of a small domain must not
+    be rare in the statistics only because a large one is there too.
+    """
+    weights = 1.0 / np.bincount(data.domain)[data.domain]
     norms = np.linalg.norm(data.embeddings.astype(np.float64), axis=1)
-    low, high = np.percentile(norms, [0.05, 99.95])
+    low, high = weighted_percentiles(norms, weights, (0.05, 99.95))
+    mean = float(np.average(norms, weights=weights))
     statistics: dict[str, Any] = {
         "durations": None,
         "embedding_norm": {
-            "mean": float(norms.mean()),
-            "std": float(norms.std()),
-            "p0.05": float(low),
-            "p99.95": float(high),
+            "mean": mean,
+            "std": float(np.sqrt(np.average((norms - mean) ** 2, weights=weights))),
+            "p0.05": low,
+            "p99.95": high,
         },
         "side_information": None,
     }
@@ -38,30 +48,42 @@ def data_statistics(model: Backend, data: TrainingData, device: torch.device) ->
             "max": float(data.seconds.max()),
         }
     if model.config.stages.side_stage:
-        statistics["side_information"] = _side_statistics(model, data, device)
+        statistics["side_information"] = _side_statistics(model, data, weights, device)
     return statistics
 
 
+def weighted_percentiles(values: Floats, weights: Floats, levels: Sequence[float]) -> list[float]:
+    """The least values that so many percent of the weight do not exceed."""
+    order = np.argsort(values)
+    reached = np.cumsum(weights[order])
+    # Sums of many weights: a level that is met up to rounding is met.
+    wanted = np.array(levels) / 100.0 * reached[-1] * (1.0 - 1e-12)
+    places = np.searchsorted(reached, wanted)
+    return values[order[np.minimum(places, len(values) - 1)]].tolist()
+
+
 @torch.no_grad()
-def _side_statistics(model: Backend, data: TrainingData, device: torch.device) -> dict[str, Any]:
+def _side_statistics(
+    model: Backend, data: TrainingData, weights: Floats, device: torch.device
+) -> dict[str, Any]:
     """Mean and covariance of z, and percentiles of the Mahalanobis distance from the mean."""
     parts = []
     for start in range(0, len(data.ids), CHUNK):
         chunk = torch.from_numpy(data.embeddings[start : start + CHUNK]).to(device)
         parts.append(model.side_info(chunk).double().cpu().numpy())
     z = np.concatenate(parts)
-    mean = z.mean(axis=0)
-    covariance = np.atleast_2d(np.cov(z, rowvar=False))
+    mean = np.average(z, axis=0, weights=weights)
+    covariance = np.atleast_2d(np.cov(z, rowvar=False, aweights=weights))
     precision = precision_of(covariance)
     centred = z - mean
     distances = np.sqrt(np.maximum(((centred @ precision) * centred).sum(axis=1), 0.0))
     levels = (50.0, 95.0, 99.0, 99.9)
-    found = np.percentile(distances, levels)
+    found = weighted_percentiles(distances, weights, levels)
     return {
         "mean": mean.tolist(),
         "covariance": covariance.tolist(),
         "distance_percentiles": {
-            f"{level:g}": float(value) for level, value in zip(levels, found, strict=True)
+            f"{level:g}": value for level, value in zip(levels, found, strict=True)
         },
     }
 
