@@ -17,6 +17,7 @@ python=$here/../../.venv/bin/python
 
 data=$here/conf/data.toml
 train=$here/conf/train.toml
+paper=$here/conf/paper.toml     # the system `paper`: the paper's own training, to compare with
 stage=0
 stop_stage=5
 jobs=2                          # runs at a time, one thread each
@@ -24,7 +25,7 @@ seeds=0-1                       # of training; plain PLDA has nothing random
 lda_dims="40 60 80 100 120"     # candidates; those above the number of speakers are left out
 side_dims="2 4 8"
 top_ns="50 100 200"             # of AS-norm
-systems="plda plda-dd d-plda d-plda-dd d-plda-sd d-plda-dsd plda-snorm plda-asnorm cosine"
+systems="paper plda plda-dd d-plda d-plda-dd d-plda-sd d-plda-dsd plda-snorm plda-asnorm cosine"
 bootstrap=200                   # replicates for confidence intervals
 
 arguments=()
@@ -33,7 +34,7 @@ for argument in "$@"; do
     --help | -h) sed -n '2,10p' "${BASH_SOURCE[0]}" | cut -c3-; exit 0 ;;
     --*=*)
       name=${argument%%=*}; name=${name#--}; name=${name//-/_}
-      case " data train stage stop_stage jobs seeds lda_dims side_dims top_ns systems bootstrap " in
+      case " data train paper stage stop_stage jobs seeds lda_dims side_dims top_ns systems bootstrap " in
         *" $name "*) printf -v "$name" '%s' "${argument#*=}" ;;
         *) echo "run.sh: ERROR: no option '${argument%%=*}'; see --help" >&2; exit 1 ;;
       esac ;;
@@ -50,14 +51,15 @@ plan() { "$python" "$here/local/plan.py" "$@"; }
 
 # Runs of train-backend, a few at a time; each is skipped if it has finished.
 train_run() {  # <run-dir> <options of train-backend ...>
-  local run=$1; shift
+  local run=$1 recipe=train; shift
+  case $run in */paper/*) recipe=paper ;; esac
   [ ! -f "$run/training_summary.json" ] || return 0
   while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
   (
     mkdir -p "$(dirname "$run")"
     # numpy's threads too: two runs with two threads each would wait for one another.
     export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
-    train-backend --config="$exp/conf/train.toml" --threads=1 --resume "$@" \
+    train-backend --config="$exp/conf/$recipe.toml" --threads=1 --resume "$@" \
       "$exp/data/train" "scp:$exp/data/train/xvector.scp" "$run" > "$run.log" 2>&1 ||
       { echo "run.sh: ERROR: $(tail -1 "$run.log"); see $run.log" >&2; touch "$exp/failed"; }
   ) &
@@ -68,7 +70,7 @@ mkdir -p "$exp"; rm -f "$exp/failed"
 if wanted 0; then
   say "stage 0: tables of $data"
   rm -rf "$exp/data" "$exp/trials"
-  plan prepare "$data" "$train" "$root" "$exp"
+  plan prepare "$data" "$train" "$paper" "$root" "$exp"
 fi
 cohort=()
 [ ! -d "$exp/data/cohort" ] ||
@@ -108,9 +110,10 @@ if wanted 2; then
   for system in $(trained); do
     for seed in $(seq "$first" "$last"); do
       [ "$system" != plda ] || [ "$seed" = "$first" ] || continue
-      train_run "$exp/runs/$system/seed-$seed" --variant="$system" --seed="$seed" \
-        --set=model.lda_dim="$(cat "$exp/tune/lda_dim")" \
-        --set=model.side_info_dim="$(cat "$exp/tune/side_info_dim")"
+      own=(--variant="$system" --set=model.side_info_dim="$(cat "$exp/tune/side_info_dim")")
+      [ "$system" != paper ] || own=()
+      train_run "$exp/runs/$system/seed-$seed" --seed="$seed" "${own[@]}" \
+        --set=model.lda_dim="$(cat "$exp/tune/lda_dim")"
     done
   done
   finish_runs
@@ -201,8 +204,12 @@ fi
 if wanted 5; then
   say "stage 5: metrics and report"
   plan table "$exp" $systems
+  baseline=
+  for system in d-plda-dsd paper; do
+    case " $(echo $systems) " in *" $system "*) baseline=$system ;; esac
+  done
   eval-scores --print-args=false --bootstrap="$bootstrap" --table="$exp/sets.toml" \
-    --json="$exp/results.json" --csv="$exp/results.csv" > "$exp/results.txt" 2> "$exp/evaluate.log" ||
+    --baseline="$baseline" --json="$exp/results.json" --csv="$exp/results.csv" > "$exp/results.txt" 2> "$exp/evaluate.log" ||
     { tail -1 "$exp/evaluate.log" >&2; exit 1; }
   plan summary "$exp" | tee "$exp/summary.md"
   eval-scores --print-args=false --bootstrap=0 --table="$exp/sets.toml" --title="Recordings" \

@@ -1,6 +1,6 @@
 """Files that run.sh works with, made from the TOML that names the folders.
 
-    plan.py prepare <data.toml> <train.toml> <data-root> <exp-dir>
+    plan.py prepare <data.toml> <train.toml> <paper.toml> <data-root> <exp-dir>
     plan.py best <run-dir> ...             the run with the least development loss
     plan.py table <exp-dir> <system> ...   the table of sets and systems for eval-scores
     plan.py least <exp-dir> <results.json> the system with the least development Cllr
@@ -142,15 +142,14 @@ def dev_section(entry: dict, place: Path) -> list[str]:
     return ["", "[[dev]]", *lines, f"weight = {float(entry.get('weight', 1.0))}"]
 
 
-def prepare(data_toml: str, train_toml: str, root: str, exp: str) -> None:
+def prepare(data_toml: str, train_toml: str, paper_toml: str, root: str, exp: str) -> None:
     """Everything before the first training run."""
     plan, source, target = read_plan(Path(data_toml)), Path(root), Path(exp).resolve()
     shift = float(plan.get("frame_shift", 0.01))
     copy_folder(source, plan["train"], target / "data/train", shift)
     if plan.get("cohort"):
         copy_folder(source, [plan["cohort"]], target / "data/cohort", shift)
-    recipe = Path(train_toml).read_text(encoding="utf-8").splitlines()
-    sets, calibration = [], []
+    sets, calibration, dev = [], [], []
     for role in ("dev", "eval"):
         for entry in plan.get(role, []):
             place = target / "data" / entry["folder"]
@@ -167,11 +166,13 @@ def prepare(data_toml: str, train_toml: str, root: str, exp: str) -> None:
             row = [role, entry["name"], entry["folder"], entry["trials"], entry.get("spk2utt", "-")]
             sets.append("\t".join([*row, entry.get("group", entry["name"]), ",".join(domains)]))
             if role == "dev":
-                recipe += dev_section(entry, place)
+                dev += dev_section(entry, place)
                 calibration += [entry["name"]] if entry.get("calibration") else []
     write(target / "sets.tsv", sets)
     write(target / "calibration.sets", calibration or [plan["dev"][0]["name"]])
-    write(target / "conf/train.toml", recipe)
+    for name, recipe in (("train", train_toml), ("paper", paper_toml)):
+        lines = Path(recipe).read_text(encoding="utf-8").splitlines()
+        write(target / f"conf/{name}.toml", [*lines, *dev])
 
 
 def best(*runs: str) -> None:
@@ -225,26 +226,49 @@ def least(exp: str, results: str) -> None:
 def summary(exp: str) -> None:
     """Actual / minimum Cllr of each system, the mean over the domains of each group."""
     results = json.loads((Path(exp) / "results.json").read_text(encoding="utf-8"))
-    groups = {}
-    for row in (Path(exp) / "sets.tsv").read_text(encoding="utf-8").splitlines():
-        _, name, _, _, _, group, domains = row.split("\t")
-        groups.setdefault(group, []).extend(f"{name}.{domain}" for domain in domains.split(","))
-    rows = {(r["system"], r["set"]): r for r in results if r.get("set")}
-    systems = list(dict.fromkeys(system for system, _ in rows))
+    means = {(r["set"], r["system"]): r for r in results if "average_of" in r}
+    groups = list(dict.fromkeys(group for group, _ in means))
+    systems = list(dict.fromkeys(system for _, system in means))
     for prior in ("0.5", "0.01"):
-        print(f"\nMean over domains of actual / minimum Cllr at {prior}:\n")
+        name = f"cllr_{prior}"
+        print(
+            f"\nMean over domains of actual / minimum Cllr at {prior}, 95% interval over people:\n"
+        )
         print("| system | " + " | ".join(groups) + " |")
         print("|" + " --- |" * (len(groups) + 1))
         for system in systems:
             cells = []
-            for members in groups.values():
-                chosen = [rows[system, member] for member in members]
-                values = [
-                    sum(r[key] for r in chosen) / len(chosen)
-                    for key in (f"cllr_{prior}", f"min_cllr_lin_{prior}")
-                ]
-                cells.append(f"{values[0]:.3f} / {values[1]:.3f}")
+            for group in groups:
+                row = means[group, system]
+                span = row.get("intervals", {}).get(name)
+                ends = f" ({span[0]:.3f}-{span[1]:.3f})" if span else ""
+                cells.append(f"{row[name]:.3f} / {row[f'min_cllr_lin_{prior}']:.3f}{ends}")
             print(f"| {system} | " + " | ".join(cells) + " |")
+    print_differences(results, groups, systems)
+
+
+def print_differences(results: list[dict], groups: list[str], systems: list[str]) -> None:
+    """Differences from the baseline with paired intervals; sets where a system is worse."""
+    told = {(r["set"], r["system"]): r["difference"] for r in results if "difference" in r}
+    if not told or not all(difference["intervals"] for difference in told.values()):
+        return
+    base, name = next(iter(told.values()))["baseline"], "cllr_0.5"
+    sets = [r["set"] for r in results if "average_of" not in r and r["system"] == base]
+    print(
+        f"\nActual Cllr at 0.5 minus that of {base}, paired 95% interval over people; domains that"
+    )
+    print("are worse, and of these the ones whose interval leaves out zero:\n")
+    print("| system | " + " | ".join(groups) + f" | worse, of {len(sets)} | beyond the interval |")
+    print("|" + " --- |" * (len(groups) + 3))
+    for system in (system for system in systems if system != base):
+        cells = []
+        for group in groups:
+            low, high = told[group, system]["intervals"][name]
+            cells.append(f"{told[group, system][name]:+.3f} ({low:+.3f} to {high:+.3f})")
+        worse = [s for s in sets if told[s, system][name] > 0]
+        clear = [s for s in worse if told[s, system]["intervals"][name][0] > 0]
+        cells += [str(len(worse)), ", ".join(clear) or "none"]
+        print(f"| {system} | " + " | ".join(cells) + " |")
 
 
 def robustness(exp: str, changes: str) -> None:
