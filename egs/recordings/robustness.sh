@@ -2,7 +2,7 @@
 # What keeps calibration where nobody trained: one change at a time, on the development sets only.
 #
 #   egs/recordings/robustness.sh <exp-dir>             after stage 0 of run.sh made <exp-dir>
-#   egs/recordings/robustness.sh --only=noise <exp-dir>  changes whose name has that word
+#   egs/recordings/robustness.sh --only=noise <exp-dir>  changes whose name matches (a pattern as of grep -E)
 #   egs/recordings/robustness.sh --lodo=true <exp-dir>   each training domain in turn as the unseen
 #                                                      one; writes <exp-dir>/lodo.md
 #
@@ -18,10 +18,12 @@ python=$here/../../.venv/bin/python
 jobs=2
 only=
 lodo=false
+all_seeds=   # in place of those of each line
 exp=
 for argument in "$@"; do
   case $argument in
     --jobs=*) jobs=${argument#*=} ;;
+    --seeds=*) all_seeds=${argument#*=} ;;
     --lodo=*) lodo=${argument#*=} ;;
     --only=*) only=${argument#*=} ;;
     --*) echo "robustness.sh: ERROR: no option '${argument%%=*}'" >&2; exit 1 ;;
@@ -47,7 +49,8 @@ if [ "$lodo" = true ]; then
 fi
 while read -r name seeds options; do
   case $name in "" | "#"*) continue ;; esac
-  case $name in *"$only"*) ;; *) continue ;; esac
+  [ -z "$only" ] || [[ $name =~ $only ]] || continue
+  seeds=${all_seeds:-$seeds}
   for seed in $(seq "${seeds%%-*}" "${seeds##*-}"); do
     if [ "$lodo" = true ]; then
       while read -r domain; do

@@ -155,7 +155,7 @@ def table(exp: str, changes: str) -> None:
             n = len(means)
             cells.append(f"{sum(actual) / n:.3f} / {sum(least) / n:.3f}{spread}")
         worst = max((r for rows in by_seed.values() for r in rows), key=lambda r: r["cllr@0.5"])
-        domain = worst["name"].removeprefix(f"{HELD_OUT}.")
+        domain = worst["name"].removeprefix(f"{HELD_OUT}/")
         cells.append(f"{domain} {worst['cllr@0.5']:.3f}")
         print(f"| {change} | {len(by_seed)} | " + " | ".join(cells) + " |")
 
