@@ -34,7 +34,7 @@ def write_bundle(
     beside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
         entries = {}
-        for name in (*names.GRAPHS, *(n for n in (names.VERIFY,) if n in graphs)):
+        for name in (*names.GRAPHS, *(n for n in names.FURTHER if n in graphs)):
             content = graphs[name].SerializeToString(deterministic=True)
             (beside / f"{name}.onnx").write_bytes(content)
             entries[name] = {"file": f"{name}.onnx", "sha256": sha256(content)}

@@ -168,6 +168,30 @@ def compare_with_one(ops: OnnxOps, compiled: Compiled, enroll: Symbol, test: Sym
     return ops.flatten(combine(ops.split(values, [1] * len(forms))))
 
 
+def compare_many_with_one(ops: OnnxOps, compiled: Compiled, enroll: Symbol, test: Symbol) -> Symbol:
+    """The same for very many enrolments, whose memory is read once and not copied.
+
+    The score's columns come first, and take part in place: the test's side has zeros for all
+    other columns. Only the few columns of the calibration forms are cut out.
+    """
+    forms = compiled.forms()
+    width, first = voiceprint_width(compiled), forms[0].dim + 2
+    weights, swapped, start = np.zeros((len(forms), width)), [], 0
+    for number, form in enumerate(forms):
+        own = start + form.dim
+        weights[number, start:own] = form.weights
+        weights[number, own : own + 2] = 1.0
+        swapped += [*range(start, own), own + 1, own]
+        start = own + 2
+    sides = ops.columns(test, swapped) * ops.graph.constant(weights)  # (forms, K)
+    if len(forms) == 1:
+        return ops.products(sides, enroll)
+    score = ops.products(ops.rows(sides, 0, 1), enroll)
+    rest = ops.column_range(ops.rows(sides, 1, len(forms)), first, width)
+    others = ops.products(rest, ops.column_range(enroll, first, width))
+    return combine([score, *ops.split_rows(others, len(forms) - 1)])
+
+
 def build_graphs(
     model: Backend, known: Mapping[str, Any] | None = None
 ) -> dict[str, onnx.ModelProto]:
@@ -210,6 +234,12 @@ def build_graphs(
     sides = graph.input(names.ENROLL, ["N", width]), graph.input(names.TEST, ["N", width])
     graph.output(names.LLRS, compare_pairs(OnnxOps(graph), compiled, *sides), ["N"])
     graphs[names.PAIRS] = graph.build("LLR of voiceprints row by row")
+
+    graph = Graph(names.SEARCH)
+    sides = graph.input(names.ENROLL, ["N", width]), graph.input(names.TEST, [1, width])
+    llrs = compare_many_with_one(OnnxOps(graph), compiled, *sides)
+    graph.output(names.LLRS, llrs, [1, "N"])
+    graphs[names.SEARCH] = graph.build("LLR of many voiceprints against one")
 
     graph = Graph(names.VERIFY)
     ops = OnnxOps(graph)

@@ -6,8 +6,8 @@ IR_VERSION = 8
 
 BACKEND, VOICEPRINT, COMPARE, PAIRS = "backend", "voiceprint", "compare", "pairs"
 GRAPHS = (BACKEND, VOICEPRINT, COMPARE, PAIRS)
-# One call for one verification; a bundle may come without it, then two graphs serve.
-VERIFY = "verify"
+# One call for one verification, one probe against many; a bundle may come without these.
+VERIFY, SEARCH = FURTHER = "verify", "search"
 NORMS, DISTANCES = "norms", "side_distances"
 
 # Inputs and outputs; runtime/bundle.py reads the same words from model.json.

@@ -220,6 +220,24 @@ class OnnxOps:
         """A few columns by number."""
         return self.graph.node("Gather", x, self.graph.constant(list(indices), np.int64), axis=1)
 
+    def _range(self, x: Symbol, begin: int, end: int, axis: int) -> Symbol:
+        edges = (self.graph.constant([edge], np.int64) for edge in (begin, end, axis))
+        return self.graph.node("Slice", x, *edges)
+
+    def rows(self, x: Symbol, begin: int, end: int) -> Symbol:
+        """Neighbouring rows."""
+        return self._range(x, begin, end, 0)
+
+    def column_range(self, x: Symbol, begin: int, end: int) -> Symbol:
+        """Neighbouring columns."""
+        return self._range(x, begin, end, 1)
+
+    def split_rows(self, x: Symbol, count: int) -> list[Symbol]:
+        """All rows, each as a matrix of one row."""
+        if count == 1:
+            return [x]
+        return self.graph.nodes("Split", x, outputs=count, axis=0)
+
     def flatten(self, x: Symbol) -> Symbol:
         """A matrix of one column as a vector."""
         return self.graph.node("Squeeze", x, self.graph.constant([1], np.int64))

@@ -57,6 +57,12 @@ def graph_llrs(run: Any, enroll: Any, test: Any) -> dict[str, NDArray[np.float32
         names.COMPARE: run(names.COMPARE, prints),
         names.PAIRS: run(names.PAIRS, {side: p[:count] for side, p in prints.items()}),
         names.GROUPS: run(names.COMPARE, {**prints, "enroll": averaged}),
+        names.SEARCH: np.concatenate(
+            [
+                run(names.SEARCH, {"enroll": prints["enroll"], "test": prints["test"][[row]]})
+                for row in range(len(test[0]))
+            ]
+        ).T,
         names.VERIFY: np.stack(
             [
                 run(
@@ -83,6 +89,7 @@ def expected_llrs(model: Backend, enroll: Any, test: Any) -> dict[str, NDArray[n
         names.COMPARE: full,
         names.PAIRS: np.diagonal(full),
         names.GROUPS: grouped,
+        names.SEARCH: full,
         names.VERIFY: full,
     }
 

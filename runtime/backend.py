@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dcaplda.runtime import checks, planner, verification
-from dcaplda.runtime.bundle import VERIFY, ModelInfo, read_graph, read_info
+from dcaplda.runtime.bundle import SEARCH, ModelInfo, read_graph, read_info
 from dcaplda.runtime.decision import bayes_threshold
 from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.familiarity import read_familiarity
@@ -52,10 +52,9 @@ class Backend:
         if threads is not None and threads < 1:
             raise InputError(f"threads = {threads}: expected at least 1")
         info = read_info(directory)
-        # Only checked, not opened: `backend` is for other runtimes, `verify` may not be needed.
-        read_graph(directory, info, "backend")
-        if info.has_verify:
-            read_graph(directory, info, VERIFY)
+        # Only checked, not opened: `backend` is for other runtimes, others may not be needed.
+        for graph in ("backend", *info.further_graphs):
+            read_graph(directory, info, graph)
         backend = cls(directory, info, threads or available_threads())
         for graph in ("voiceprint", "compare", "pairs"):
             backend._sessions.open(graph)
@@ -265,6 +264,10 @@ class Backend:
 
     def _pairs(self, enroll: Float32, test: Float32) -> Float32:
         return self._sessions.run("pairs", {"enroll": enroll, "test": test})
+
+    def _one(self, probe: Float32, rows: Float32) -> Float32:
+        """One voiceprint (1, K) against many (N, K): LLRs (1, N)."""
+        return self._sessions.run(SEARCH, {"test": probe, "enroll": rows})
 
     def _extra_inputs(
         self, extra: Mapping[str, ArrayLike] | None, count: int

@@ -12,8 +12,9 @@ FORMAT = "dcaplda-bundle"
 FORMAT_VERSION = 1
 MANIFEST = "model.json"
 GRAPHS = ("backend", "voiceprint", "compare", "pairs")
-VERIFY = "verify"
-"""A further graph, for one verification in one call; older and imported models lack it."""
+VERIFY, SEARCH = FURTHER = "verify", "search"
+"""Graphs for one verification in one call, and for one probe against many voiceprints; older and
+imported models lack them."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,8 @@ class ModelInfo:
     """Inputs of voiceprint.onnx besides embeddings and durations, such as `num_utts`."""
     averages_groups: bool
     """Whether voiceprint.onnx can average groups of utterances before any form."""
-    has_verify: bool
-    """Whether there is a graph that verifies one utterance in one call."""
+    further_graphs: frozenset[str]
+    """Which of the graphs are there that a model may lack."""
     fingerprint: str
     """Hash over all graphs: voiceprints can be compared only within one fingerprint."""
     manifest: dict[str, Any] = field(repr=False)
@@ -72,7 +73,7 @@ def read_info(directory: str | Path) -> ModelInfo:
             uses_durations=bool(manifest["uses_durations"]),
             voiceprint_inputs=tuple(manifest.get("voiceprint_inputs", ())),
             averages_groups=bool(manifest.get("averages_groups", False)),
-            has_verify=VERIFY in manifest["graphs"],
+            further_graphs=frozenset(FURTHER) & frozenset(manifest["graphs"]),
             fingerprint=sha256("".join(hashes).encode()),
             manifest=manifest,
         )

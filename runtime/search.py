@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dcaplda.runtime.bundle import SEARCH
 from dcaplda.runtime.decision import check_costs, check_prior
 from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.top_matches import place_lookup, search_blocks
@@ -54,6 +55,8 @@ def rank(
     # the gallery; where the model does not tell the sides apart, they change places.
     symmetric = not backend.info.voiceprint_inputs
     tile = backend._tile if symmetric else lambda left, right: backend._tile(right, left).T
+    if len(probes) == 1 and SEARCH in backend.info.further_graphs:
+        tile = backend._one
     found = search_blocks(tile, blocks, probes, top_k, backend.threads, prior is not None)
     count = sum(len(block.numbers) for block in blocks)
     ids = place_lookup(blocks)

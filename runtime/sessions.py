@@ -10,7 +10,8 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from dcaplda.runtime.bundle import ModelInfo, read_graph
+from dcaplda.runtime.bound_verify import BoundVerify
+from dcaplda.runtime.bundle import VERIFY, ModelInfo, read_graph
 from dcaplda.runtime.errors import BundleError
 
 
@@ -31,6 +32,7 @@ class Sessions:
         self._directory = directory
         self._info = info
         self._open: dict[str, onnxruntime.InferenceSession] = {}
+        self._bound: BoundVerify | None = None
         self._outputs: dict[str, list[str]] = {}
         self._lock = threading.Lock()
 
@@ -43,6 +45,16 @@ class Sessions:
         session = self._open.get(graph) or self.open(graph)
         # The names at hand: asking the session for them costs as much as a small graph.
         return session.run(self._outputs[graph], inputs)
+
+    def bound_verify(self) -> BoundVerify:
+        """verify.onnx with memory of its own in each thread."""
+        if self._bound is None:
+            session = self.open(VERIFY)
+            with self._lock:
+                if self._bound is None:
+                    info = self._info
+                    self._bound = BoundVerify(session, info.voiceprint_dim, info.embedding_dim)
+        return self._bound
 
     def open(self, graph: str) -> onnxruntime.InferenceSession:
         """Load a graph, once."""

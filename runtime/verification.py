@@ -106,9 +106,11 @@ def verify(
         times = checks.seconds(seconds, "durations", 1, backend.info.uses_durations)
     llr, norm, distance = _compared(backend, enrolled, matrix, times)
     if not math.isfinite(llr) or norm == 0.0:
-        # One value that is not finite makes the LLR so; a vector of zeros may not.
+        # One value that is not finite makes the LLR so; a vector of zeros may not, and one of
+        # tiny numbers has no length in float32 but is fine.
         checks.embeddings(embedding, "embedding", backend.info.embedding_dim)
-        raise InputError(f"embedding: {_STRANGE}")
+        if not math.isfinite(llr):
+            raise InputError(f"embedding: {_STRANGE}")
     warnings = speaker.warnings if isinstance(speaker, Speaker) else ()
     known = backend.familiarity
     duration = None if seconds is None else times.item()
@@ -133,19 +135,18 @@ def _compared(
     that threads hand the interpreter's lock around less often, and Python, whose data the
     graph's weights have driven out of the core's cache, has little left to do.
     """
-    distance = 0.0
-    if backend.info.has_verify:
-        inputs = {"enroll": enrolled, "embeddings": matrix, "durations": seconds}
-        llrs, norms, *distances = backend._sessions.run_all(VERIFY, inputs)
-        norm = norms.item()
-        if distances:
-            distance = distances[0].item()
-    else:
+    if VERIFY not in backend.info.further_graphs:
         test = _voiceprints(backend, matrix, seconds)
         llrs = backend._tile(enrolled, test)
         (norm,), (distance,) = _norms(matrix), backend.familiarity.distances(test)
-    llr = llrs.item() if llrs.size == 1 else float(llrs.mean(dtype=np.float64))
-    return llr, norm, distance
+        return float(llrs.mean(dtype=np.float64)), norm, distance
+    if len(enrolled) == 1:
+        llr, norm, *rest = backend._sessions.bound_verify().run(enrolled, matrix, seconds)
+        return llr, norm, rest[0] if rest else 0.0
+    inputs = {"enroll": enrolled, "embeddings": matrix, "durations": seconds}
+    llrs, *figures = backend._sessions.run_all(VERIFY, inputs)
+    norm, *rest = (figure.item() for figure in figures)
+    return float(llrs.mean(dtype=np.float64)), norm, rest[0] if rest else 0.0
 
 
 def _norms(matrix: Float32) -> list[float]:
