@@ -150,6 +150,7 @@ def searches(backend: Backend, prints: np.ndarray, path: Path, storage: str) -> 
                 "one": lambda: gallery.search(probes[0], TOP_K),
             },
             rounds=5,
+            pause=0.3,
         )
         error = llr_error(backend, gallery, prints, probes)
     batch, one = best["batch"] / best["product"], best["one"] / best["vector"]

@@ -5,13 +5,20 @@ from collections.abc import Callable
 from typing import Any
 
 
-def best_of(functions: dict[str, Callable[[], Any]], rounds: int = 7) -> dict[str, float]:
-    """Least seconds of each function over `rounds` rounds, after one round to warm up."""
+def best_of(
+    functions: dict[str, Callable[[], Any]], rounds: int = 7, pause: float = 0.0
+) -> dict[str, float]:
+    """Least seconds of each function over `rounds` rounds, after one round to warm up.
+
+    `pause` seconds before each: after a product OpenBLAS's threads keep their cores busy for a
+    while, waiting for another, and whoever comes next would pay for it.
+    """
     for function in functions.values():
         function()
     best = dict.fromkeys(functions, float("inf"))
     for _ in range(rounds):
         for name, function in functions.items():
+            time.sleep(pause)
             start = time.perf_counter()
             function()
             best[name] = min(best[name], time.perf_counter() - start)
