@@ -13,8 +13,8 @@ FORMAT_VERSION = 1
 MANIFEST = "model.json"
 GRAPHS = ("backend", "voiceprint", "compare", "pairs")
 VERIFY, SEARCH = FURTHER = "verify", "search"
-"""Graphs for one verification in one call, and for one probe against many voiceprints; older and
-imported models lack them."""
+"""Graphs for one verification in one call, and for one probe against many voiceprints; older
+models, and those imported from Kaldi, lack them."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def test_graphs_have_the_inputs_that_the_text_names(small_bundle: Path) -> None:
     import onnxruntime
 
     text = TEXT.read_text()
-    for graph in ("backend", "voiceprint", "pairs", "compare", "verify"):
+    for graph in ("backend", "voiceprint", "pairs", "compare", "search", "verify"):
         session = onnxruntime.InferenceSession(small_bundle / f"{graph}.onnx")
         for value in (*session.get_inputs(), *session.get_outputs()):
             assert re.search(rf"`{value.name}`", text), value.name

@@ -82,7 +82,11 @@ def print_multi(prefix: str, single: Table) -> None:
 
 def print_oracle_check(rows: list[Row], oracle: list[Row]) -> None:
     """Is a system below the lower end of the oracle's interval in any set?"""
-    low = {row["set"]: row["intervals"] for row in oracle if "intervals" in row}
+    low = {
+        row["set"]: row["intervals"]
+        for row in oracle
+        if "intervals" in row and "average_of" not in row
+    }
     beaten = [
         f"{row['system']} on {row['set']}: {row[name]:.4f} below {low[row['set']][name][0]:.4f}"
         for row in rows
