@@ -47,8 +47,12 @@ train_one() {  # <run> <recipe> <data> <options ...>: in the background, when th
 if [ "$lodo" = true ]; then
   [ -f "$exp/lodo/names" ] || "$python" "$here/local/lodo.py" prepare "$exp"
 fi
+common=
 while read -r name seeds options; do
-  case $name in "" | "#"*) continue ;; esac
+  case $name in
+    "" | "#"*) continue ;;
+    @) common="$seeds $options"; continue ;;
+  esac
   [ -z "$only" ] || [[ $name =~ $only ]] || continue
   seeds=${all_seeds:-$seeds}
   for seed in $(seq "${seeds%%-*}" "${seeds##*-}"); do
@@ -56,12 +60,12 @@ while read -r name seeds options; do
       while read -r domain; do
         # shellcheck disable=SC2086
         train_one "$exp/lodo/$domain/$name/seed-$seed" "$exp/lodo/$domain/train.toml" \
-          "$exp/lodo/$domain/train" --seed="$seed" $options
+          "$exp/lodo/$domain/train" --seed="$seed" $common $options
       done < "$exp/lodo/names"
     else
       # shellcheck disable=SC2086
       train_one "$exp/robustness/$name/seed-$seed" "$exp/conf/train.toml" "$exp/data/train" \
-        --seed="$seed" $options
+        --seed="$seed" $common $options
     fi
   done
 done < "$changes"

@@ -275,7 +275,7 @@ def robustness(exp: str, changes: str) -> None:
     """Group means over the development domains for every change, mean and range over seeds."""
     lines, groups = [], []
     for row in columns(Path(changes), 1):
-        if row[0].startswith("#"):
+        if row[0][0] in "#@":
             continue
         found: dict[tuple[str, str], list[tuple[float, float]]] = {}
         for run in sorted((Path(exp) / "robustness" / row[0]).glob("seed-*/training_summary.json")):
