@@ -27,6 +27,7 @@ side_dims="2 4 8"
 top_ns="50 100 200"             # of AS-norm
 systems="paper plda plda-dd d-plda d-plda-dd d-plda-sd d-plda-dsd plda-snorm plda-asnorm cosine"
 bootstrap=200                   # replicates for confidence intervals
+pictures="paper plda d-plda-dd d-plda-dsd plda-asnorm cosine"  # systems in the report's pictures
 
 arguments=()
 for argument in "$@"; do
@@ -34,7 +35,7 @@ for argument in "$@"; do
     --help | -h) sed -n '2,10p' "${BASH_SOURCE[0]}" | cut -c3-; exit 0 ;;
     --*=*)
       name=${argument%%=*}; name=${name#--}; name=${name//-/_}
-      case " data train paper stage stop_stage jobs seeds lda_dims side_dims top_ns systems bootstrap " in
+      case " data train paper stage stop_stage jobs seeds lda_dims side_dims top_ns systems bootstrap pictures " in
         *" $name "*) printf -v "$name" '%s' "${argument#*=}" ;;
         *) echo "run.sh: ERROR: no option '${argument%%=*}'; see --help" >&2; exit 1 ;;
       esac ;;
@@ -212,6 +213,9 @@ if wanted 5; then
     --baseline="$baseline" --json="$exp/results.json" --csv="$exp/results.csv" > "$exp/results.txt" 2> "$exp/evaluate.log" ||
     { tail -1 "$exp/evaluate.log" >&2; exit 1; }
   plan summary "$exp" | tee "$exp/summary.md"
+  # Pictures of every set and system would make a page of 20 MB.
+  shown=$(for s in $systems; do case " $pictures " in *" $s "*) echo "$s" ;; esac; done)
+  plan table "$exp" ${shown:-$systems}
   eval-scores --print-args=false --bootstrap=0 --table="$exp/sets.toml" --title="Recordings" \
     --report="$exp/report.html" > /dev/null 2>> "$exp/evaluate.log" ||
     { tail -1 "$exp/evaluate.log" >&2; exit 1; }
