@@ -135,7 +135,7 @@ def table(exp: str, changes: str) -> None:
     names = [row[0] for row in columns(root / "names", 1)]
     print("| change | seeds | held out, p 0.5 | p 0.01 | worst domain, p 0.5 |")
     print("| --- | --- | --- | --- | --- |")
-    for change in [row[0] for row in columns(Path(changes), 1) if not row[0][0] in "#@"]:
+    for change in [row[0] for row in columns(Path(changes), 1) if row[0][0] not in "#@"]:
         by_seed: dict[str, list[dict]] = {}
         for name in names:
             for run in sorted((root / name / change).glob("seed-*/training_summary.json")):
