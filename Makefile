@@ -10,7 +10,7 @@ FOLDERS := train export runtime eval bin
 .PHONY: help setup demo demo-full test test-slow lint types format bench clean
 help:
 	@echo "make demo       the paper's comparison on a small simulated world, six minutes"
-	@echo "make demo-full  the same on the full world, an hour"
+	@echo "make demo-full  the same on the full world, forty minutes"
 	@echo "make test       set up and run the tests (make test-slow: the long ones)"
 	@echo "make lint       ruff and mypy"
 	@echo "make bench      the speed figures, as ratios within one run"
@@ -25,7 +25,7 @@ $(VENV)/.ready: pyproject.toml
 demo: setup
 	egs/simulated/run.sh --world=demo --dir=exp/demo
 
-# The paper's comparison in full; about an hour on two cores.
+# The paper's comparison in full; about forty minutes on two cores.
 demo-full: setup
 	egs/simulated/run.sh --world=full --dir=exp/demo-full
 

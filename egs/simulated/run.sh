@@ -2,7 +2,7 @@
 # The paper's comparison on a simulated world whose exact LLR is known.
 #
 #   egs/simulated/run.sh                          the demo world, the main systems
-#   egs/simulated/run.sh --world=full             the full world, all systems (about an hour)
+#   egs/simulated/run.sh --world=full             the full world, all systems (about forty minutes)
 #   egs/simulated/run.sh --compare=balance        one of the paper's comparisons (see below)
 #   egs/simulated/run.sh --stage=3                go on from a stage
 #
