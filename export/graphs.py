@@ -150,22 +150,28 @@ def compare_pairs(ops: OnnxOps, compiled: Compiled, enroll: Symbol, test: Symbol
     return ops.flatten(combine(ops.split(cross + own, [1] * len(forms))))
 
 
-def compare_with_one(ops: OnnxOps, compiled: Compiled, enroll: Symbol, test: Symbol) -> Symbol:
-    """LLR of each enrolment voiceprint against the only test voiceprint, in few nodes.
+def _one_test(compiled: Compiled) -> tuple[Array, list[int]]:
+    """How a single test voiceprint meets any number of enrolments in one plain product per form.
 
-    With own(a) and 1 of the test changed about, one product has the whole of each form.
+    Weights (forms, K) of its columns, and the order of its columns: own(a) and 1 change places,
+    so that the product brings the own parts of both sides.
     """
     forms = compiled.forms()
-    weights = np.zeros((voiceprint_width(compiled), len(forms)))
-    swapped, start = [], 0
+    weights, order, start = np.zeros((len(forms), voiceprint_width(compiled))), [], 0
     for number, form in enumerate(forms):
         own = start + form.dim
-        weights[start:own, number] = form.weights
-        weights[own : own + 2, number] = 1.0
-        swapped += [*range(start, own), own + 1, own]
+        weights[number, start:own] = form.weights
+        weights[number, own : own + 2] = 1.0
+        order += [*range(start, own), own + 1, own]
         start = own + 2
-    values = (enroll * ops.columns(test, swapped)) @ ops.graph.constant(weights)
-    return ops.flatten(combine(ops.split(values, [1] * len(forms))))
+    return weights, order
+
+
+def compare_with_one(ops: OnnxOps, compiled: Compiled, enroll: Symbol, test: Symbol) -> Symbol:
+    """LLR of each of a few enrolment voiceprints against the only test voiceprint."""
+    weights, order = _one_test(compiled)
+    values = (enroll * ops.columns(test, order)) @ ops.graph.constant(weights.T)
+    return ops.flatten(combine(ops.split(values, [1] * len(weights))))
 
 
 def compare_many_with_one(ops: OnnxOps, compiled: Compiled, enroll: Symbol, test: Symbol) -> Symbol:
@@ -174,22 +180,16 @@ def compare_many_with_one(ops: OnnxOps, compiled: Compiled, enroll: Symbol, test
     The score's columns come first, and take part in place: the test's side has zeros for all
     other columns. Only the few columns of the calibration forms are cut out.
     """
-    forms = compiled.forms()
-    width, first = voiceprint_width(compiled), forms[0].dim + 2
-    weights, swapped, start = np.zeros((len(forms), width)), [], 0
-    for number, form in enumerate(forms):
-        own = start + form.dim
-        weights[number, start:own] = form.weights
-        weights[number, own : own + 2] = 1.0
-        swapped += [*range(start, own), own + 1, own]
-        start = own + 2
-    sides = ops.columns(test, swapped) * ops.graph.constant(weights)  # (forms, K)
-    if len(forms) == 1:
+    weights, order = _one_test(compiled)
+    n_forms, width = weights.shape
+    sides = ops.columns(test, order) * ops.graph.constant(weights)  # (forms, K)
+    if n_forms == 1:
         return ops.products(sides, enroll)
+    first = compiled.forms()[0].dim + 2
     score = ops.products(ops.rows(sides, 0, 1), enroll)
-    rest = ops.column_range(ops.rows(sides, 1, len(forms)), first, width)
+    rest = ops.column_range(ops.rows(sides, 1, n_forms), first, width)
     others = ops.products(rest, ops.column_range(enroll, first, width))
-    return combine([score, *ops.split_rows(others, len(forms) - 1)])
+    return combine([score, *ops.split_rows(others, n_forms - 1)])
 
 
 def build_graphs(
