@@ -57,7 +57,7 @@ case $compare in
   balance) chosen="plda plda.flat d-plda d-plda.flat d-plda-dsd d-plda-dsd.flat" ;;
   chunks) chosen="plda plda.whole d-plda d-plda.whole d-plda-dsd d-plda-dsd.whole" ;;
   durations) chosen="d-plda d-plda-dd.log d-plda-dd.bin d-plda-dd" ;;
-  side) chosen="d-plda-dsd d-plda-dsd.softmax d-plda-dsd.log-softmax d-plda-dsd.z2 d-plda-dsd.z4 d-plda-dsd.z8" ;;
+  side) chosen="d-plda-dsd.identity d-plda-dsd.softmax d-plda-dsd.log-softmax d-plda-dsd.z2 d-plda-dsd.z4 d-plda-dsd.z8" ;;
   joint) chosen=$eight ;;
   selection) chosen="d-plda d-plda.seen d-plda-dsd d-plda-dsd.seen" ;;
   vox) chosen="d-plda d-plda.vox d-plda-dsd d-plda-dsd.vox" ;;
@@ -82,7 +82,7 @@ settings() {
     flat) echo "--set=init.balance=flat --set=batch.balance=flat" ;;
     whole) echo "--set=init.subset=all" ;;
     log | bin | wlog) echo "--set=model.duration_feature=$1" ;;
-    softmax | log-softmax) echo "--set=model.side_activation=$1" ;;
+    identity | softmax | log-softmax) echo "--set=model.side_activation=$1" ;;
     z[0-9]*) echo "--set=model.side_info_dim=${1#z}" ;;
     seen | vox | "") ;;
     *) echo "run.sh: ERROR: nobody knows how to train '.$1'" >&2; return 1 ;;
