@@ -6,6 +6,8 @@ both cancels: the interval of a difference is far narrower than the two interval
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from dcaplda.eval.bootstrap import intervals
 from dcaplda.eval.results import Interval, Result
 from dcaplda.runtime.errors import UsageError
@@ -18,6 +20,8 @@ class Difference:
     system: str
     baseline: str
     set: str
+    average: bool
+    """Whether it is of a group's average, which may have the name of a set."""
     values: dict[str, float]
     intervals: dict[str, Interval]
     """Empty where there was no bootstrap."""
@@ -37,8 +41,10 @@ def differences(results: list[Result], baseline: str, confidence: float) -> list
         names = list(result.values)
         spans: dict[str, Interval] = {}
         if result.replicates is not None and other.replicates is not None:
-            rows = result.replicates - other.replicates
+            with np.errstate(invalid="ignore"):  # both infinite: no difference is known
+                rows = result.replicates - other.replicates
             spans = dict(zip(names, intervals(rows, confidence), strict=True))
         values = {name: result.values[name] - other.values[name] for name in names}
-        found.append(Difference(result.system, baseline, result.set, values, spans))
+        average = bool(result.average_of)
+        found.append(Difference(result.system, baseline, result.set, average, values, spans))
     return found

@@ -104,7 +104,7 @@ def difference_table(found: list[Difference], settings: Settings) -> str:
         for name in names:
             span = difference.intervals.get(name)
             ends = [f"{end:+.4f}" for end in span] if span else ["-", "-"]
-            clear = span is not None and not span[0] <= 0.0 <= span[1]
+            clear = span is not None and (span[0] > 0.0 or span[1] < 0.0)
             blocks.append([f"{difference.values[name]:+.4f}", *ends, "*" if clear else ""])
         rows.append(blocks)
     titles = ["", *(f"Cllr at {prior_name(prior)}" for prior in settings.priors)]
@@ -174,11 +174,11 @@ def record(result: Result, settings: Settings) -> dict[str, Any]:
 
 def json_text(results: list[Result], settings: Settings, found: Sequence[Difference] = ()) -> str:
     """A list of objects, one for each system and set and each average."""
-    against = {(d.system, d.set): d for d in found}
+    against = {(d.system, d.set, d.average): d for d in found}
     records = []
     for result in results:
         records.append(record(result, settings))
-        difference = against.get((result.system, result.set))
+        difference = against.get((result.system, result.set, bool(result.average_of)))
         if difference is not None:
             records[-1]["difference"] = {
                 "baseline": difference.baseline,

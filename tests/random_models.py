@@ -11,9 +11,9 @@ DIM = 24
 
 
 def random_model(variant: str, seed: int = 0, **settings: Any) -> Backend:
-    """A model of 24-dimensional embeddings whose every parameter matters."""
-    shape = {"lda_dim": 12, "side_hidden_dim": 9, "side_info_dim": 3, **settings}
-    model = Backend(ModelConfig(embedding_dim=DIM, variant=variant, **shape))
+    """A model, of 24-dimensional embeddings unless said, whose every parameter matters."""
+    sizes = {"embedding_dim": DIM, "lda_dim": 12, "side_hidden_dim": 9, "side_info_dim": 3}
+    model = Backend(ModelConfig(variant=variant, **{**sizes, **settings}))
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():

@@ -533,20 +533,3 @@ def test_every_refusal_is_a_dcaplda_error_of_one_line(world, tmp_path):
     with pytest.raises(DcapldaError, match="is a file") as error:
         run(world, tmp_path / "file")
     assert "\n" not in str(error.value)
-
-
-def test_every_domain_counts_the_same_in_the_statistics() -> None:
-    """Weighted percentiles against samples repeated by hand: 3 of one domain weigh as 1 of another.
-
-    The values are those of the samples themselves, so equality is exact.
-    """
-    from dcaplda.train.summary import weighted_percentiles
-
-    values = np.array([5.0, 1.0, 3.0, 2.0, 4.0])
-    weights = np.array([3.0, 1.0, 1.0, 1.0, 2.0])
-    repeated = np.sort(np.repeat(values, weights.astype(int)))
-    for level in (0.05, 12.5, 25.0, 50.0, 62.5, 63.0, 99.95, 100.0):
-        expected = repeated[max(int(np.ceil(level / 100 * len(repeated))) - 1, 0)]
-        assert weighted_percentiles(values, weights, [level]) == [expected]
-        # Only the proportions of the weights matter.
-        assert weighted_percentiles(values, weights / 7.0, [level]) == [expected]

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dcaplda.runtime.errors import InputError
 from dcaplda.train.batches import Batch
 from dcaplda.train.data import TrainingData
 from dcaplda.train.training_config import BatchSection
@@ -43,14 +44,15 @@ class Disturber:
         self.centre = data.embeddings.mean(axis=0, dtype=np.float64).astype(np.float32)
         self.spread = data.embeddings.std(axis=0)
         self.within = _within_factor(data) if section.short_noise else None
+        if section.short_noise and np.isnan(self.seconds).any():
+            raise InputError("batch.short_noise needs the durations of all training utterances")
 
     @property
     def idle(self) -> bool:
         """Whether nothing is disturbed."""
         section = self.section
-        return not (section.offset_noise or section.scale_noise or section.short_noise) and not (
-            section.side_dropout
-        )
+        asked = section.offset_noise, section.scale_noise, section.short_noise, section.side_dropout
+        return not any(asked)
 
     def draw(self, batch: Batch, rng: np.random.Generator) -> Disturbance | None:
         """A disturbance for this batch."""
