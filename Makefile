@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # The one version whose CPU build is known to install everywhere this project is built;
 # it must be there before anything asks for a range of torch.
 TORCH := torch==2.13.0
-FOLDERS := train export runtime eval bin
+FOLDERS := train export runtime eval simulate bin
 
 .PHONY: help setup demo demo-full test test-slow lint types format bench clean
 help:

@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 from timing import table
 
-from dcaplda.eval.measure import Settings, measure
+from dcaplda.eval.metrics.measure import Settings, measure
 
 Scores = tuple[np.ndarray, np.ndarray]
 

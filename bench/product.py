@@ -24,7 +24,7 @@ from timing import best_of, table  # noqa: E402
 
 from dcaplda.export.bundle_writer import export_model  # noqa: E402
 from dcaplda.runtime import Backend  # noqa: E402
-from dcaplda.runtime.gallery import Gallery  # noqa: E402
+from dcaplda.runtime.gallery.speakers import Gallery  # noqa: E402
 
 BATCH, TOP_K = 64, 10
 HEADER = ("what", "figure", "")
@@ -186,7 +186,7 @@ OPENING = """
 import sys, time, os
 import numpy as np
 from dcaplda.runtime import Backend
-from dcaplda.runtime.gallery import Gallery
+from dcaplda.runtime.gallery.speakers import Gallery
 def memory():
     status = dict(line.split(':', 1) for line in open('/proc/self/status'))
     return int(status['VmRSS'].split()[0]) / 1024, int(status['VmHWM'].split()[0]) / 1024

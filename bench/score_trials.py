@@ -35,7 +35,7 @@ def make_inputs(folder: Path) -> None:
     from models import paper_model
 
     from dcaplda.export.bundle_writer import export_model
-    from dcaplda.runtime.vector_writer import write_vectors
+    from dcaplda.runtime.tables.vector_writer import write_vectors
 
     rng = np.random.default_rng(0)
     letters = np.array(list("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"))

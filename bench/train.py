@@ -13,13 +13,13 @@ import torch  # noqa: E402
 from models import paper_model  # noqa: E402
 from timing import best_of, table  # noqa: E402
 
-from dcaplda.train.batches import BatchWalker  # noqa: E402
-from dcaplda.train.data import Labels, TrainingData, assemble  # noqa: E402
-from dcaplda.train.devsets import DevSet, DevSource  # noqa: E402
-from dcaplda.train.evaluation import Evaluator  # noqa: E402
-from dcaplda.train.objective import Optimizer  # noqa: E402
-from dcaplda.train.pair_plan import PairPlan  # noqa: E402
-from dcaplda.train.plain_loss import plain_loss  # noqa: E402
+from dcaplda.train.data.batches import BatchWalker  # noqa: E402
+from dcaplda.train.data.labelled import Labels, TrainingData, assemble  # noqa: E402
+from dcaplda.train.selection.devsets import DevSet, DevSource  # noqa: E402
+from dcaplda.train.selection.losses import Evaluator  # noqa: E402
+from dcaplda.train.selection.pair_plan import PairPlan  # noqa: E402
+from dcaplda.train.steps.objective import Optimizer  # noqa: E402
+from dcaplda.train.steps.plain_loss import plain_loss  # noqa: E402
 from dcaplda.train.training_config import BatchSection, ObjectiveSection  # noqa: E402
 
 DIM, DOMAINS, BATCH = 512, 6, 2048

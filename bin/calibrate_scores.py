@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dcaplda.bin.options import CommonOptions, Log, Tool, option, run
+from dcaplda.bin.common.options import CommonOptions, Log, Tool, option, run
 from dcaplda.runtime.errors import UsageError
 
 USAGE = """Calibrate scores by linear logistic regression: llr = alpha * score + beta.
@@ -33,8 +33,8 @@ class Options(CommonOptions):
 def body(options: Options, arguments: list[str], log: Log) -> int:
     """Fit, or apply."""
     from dcaplda.eval import score_calibration
-    from dcaplda.eval.trial_keys import Allowance
-    from dcaplda.runtime.specifiers import check_output, writing
+    from dcaplda.eval.trials.keys import Allowance
+    from dcaplda.runtime.tables.specifiers import check_output, writing
 
     check_output(arguments[-1])
     if options.apply:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dcaplda.bin.options import CommonOptions, Log, Tool, option, run
+from dcaplda.bin.common.options import CommonOptions, Log, Tool, option, run
 from dcaplda.runtime.errors import TableError
 
 USAGE = """Compute the seconds of speech of each utterance.
@@ -48,7 +48,7 @@ def speech_frames(options: Options, log: Log) -> Iterator[tuple[str, float]]:
     """Utterances and their speech frames, from voice activity decisions."""
     import numpy as np
 
-    from dcaplda.runtime.vectors import iterate_vectors
+    from dcaplda.runtime.tables.vectors import iterate_vectors
 
     skipped: list[str] = []
     for name, frames in iterate_vectors(options.vad, options.scp_root, skipped):
@@ -64,9 +64,9 @@ def speech_frames(options: Options, log: Log) -> Iterator[tuple[str, float]]:
 
 def segment_seconds(table: str) -> Iterator[tuple[str, float]]:
     """Utterances and their seconds, from a segments file."""
-    from dcaplda.runtime.specifiers import table_source
-    from dcaplda.runtime.text_lines import read_lines
-    from dcaplda.runtime.text_tables import NUMBER
+    from dcaplda.runtime.tables.specifiers import table_source
+    from dcaplda.runtime.tables.text_lines import read_lines
+    from dcaplda.runtime.tables.text_tables import NUMBER
 
     for number, line in enumerate(read_lines(table_source(table)), 1):
         words = line.split(" ")
@@ -91,8 +91,8 @@ def recording_seconds(table: str, scp_root: str) -> Iterator[tuple[str, float]]:
     import os
     import wave
 
-    from dcaplda.runtime.scp import read_scp
-    from dcaplda.runtime.specifiers import is_pipe, parse_rspecifier, read_input
+    from dcaplda.runtime.tables.scp import read_scp
+    from dcaplda.runtime.tables.specifiers import is_pipe, parse_rspecifier, read_input
 
     for name, source in read_scp(parse_rspecifier(table)).items():
         try:
@@ -109,8 +109,8 @@ def recording_seconds(table: str, scp_root: str) -> Iterator[tuple[str, float]]:
 
 def body(options: Options, arguments: list[str], log: Log) -> int:
     """Read one of the inputs, write utt2dur."""
-    from dcaplda.runtime.specifiers import check_output, table_source, writing
-    from dcaplda.runtime.text_tables import read_numbers
+    from dcaplda.runtime.tables.specifiers import check_output, table_source, writing
+    from dcaplda.runtime.tables.text_tables import read_numbers
 
     target = table_source(arguments[0])
     check_output(target)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dcaplda.bin.options import CommonOptions, Log, Tool, option, run
+from dcaplda.bin.common.options import CommonOptions, Log, Tool, option, run
 from dcaplda.runtime.errors import InputError, UsageError
 
 USAGE = """Turn embeddings into voiceprints that score-trials takes with --enroll-voiceprints.
@@ -47,12 +47,12 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     """Read, compute, write."""
     import numpy as np
 
-    from dcaplda.bin.trial_sides import report_incomplete
-    from dcaplda.bin.utterances import Source, arrange, load, read_members
+    from dcaplda.bin.common.trial_sides import report_incomplete
+    from dcaplda.bin.common.utterances import Source, arrange, load, read_members
     from dcaplda.runtime.backend import Backend
-    from dcaplda.runtime.text_tables import read_lists
-    from dcaplda.runtime.vector_writer import check_wspecifier, write_vectors
-    from dcaplda.runtime.voiceprint_tag import write_tag
+    from dcaplda.runtime.tables.text_tables import read_lists
+    from dcaplda.runtime.tables.vector_writer import check_wspecifier, write_vectors
+    from dcaplda.runtime.tables.voiceprint_tag import write_tag
 
     model_dir, table, target = arguments
     archive = check_wspecifier(target).ark

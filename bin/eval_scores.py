@@ -5,14 +5,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dcaplda.bin.options import CommonOptions, Log, Tool, option, run
+from dcaplda.bin.common.options import CommonOptions, Log, Tool, option, run
 from dcaplda.runtime.errors import UsageError
 
 if TYPE_CHECKING:
     from dcaplda.eval.evaluation import Work
-    from dcaplda.eval.gallery import Gallery
-    from dcaplda.eval.measure import Settings
-    from dcaplda.eval.model_card import ModelCard
+    from dcaplda.eval.metrics.measure import Settings
+    from dcaplda.eval.report.model_card import ModelCard
+    from dcaplda.eval.report.pictures import Gallery
     from dcaplda.eval.results import Result
     from dcaplda.eval.sets import SetSpec, SystemSpec
 
@@ -92,8 +92,8 @@ def _numbers(text: str, name: str) -> tuple[float, ...]:
 
 
 def _settings(options: Options) -> "Settings":
-    from dcaplda.eval.measure import Settings
-    from dcaplda.eval.metrics import PAPER_PRIORS
+    from dcaplda.eval.metrics.measure import Settings
+    from dcaplda.eval.metrics.scalars import PAPER_PRIORS
 
     priors = _numbers(",".join(options.prior), "prior") or PAPER_PRIORS
     return Settings(priors, options.cost_miss, options.cost_fa, options.normalize_dcf, options.eer)
@@ -109,9 +109,9 @@ def _bar(steps: Iterable[int], label: str) -> Iterable[int]:
 
 
 def _work(options: Options) -> "Work":
-    from dcaplda.eval.conditions import check_edges
     from dcaplda.eval.evaluation import Work
-    from dcaplda.eval.trial_keys import ALLOWED, Allowance, Columns
+    from dcaplda.eval.trials.conditions import check_edges
+    from dcaplda.eval.trials.keys import ALLOWED, Allowance, Columns
 
     allowed = [name for name in ALLOWED if getattr(options, f"allow_{name}")]
     given = {
@@ -137,8 +137,8 @@ def _plan(options: Options, arguments: list[str]) -> "tuple[list[SetSpec], list[
     """The sets and systems that the command line asks for; none for `score label` lines."""
     from pathlib import Path
 
-    from dcaplda.eval.conditions import SideFiles
     from dcaplda.eval.sets import SetSpec, named_systems, read_table
+    from dcaplda.eval.trials.conditions import SideFiles
 
     files = SideFiles(
         options.utt2spk, options.utt2dur, options.utt2dom, options.spk2utt, options.frame_shift
@@ -169,7 +169,7 @@ def _destination(value: str) -> str:
 
 def _check_outputs(options: Options) -> None:
     """Refuse what cannot be written before any work is done."""
-    from dcaplda.runtime.specifiers import check_output
+    from dcaplda.runtime.tables.specifiers import check_output
 
     to_stdout = [name for name in ("json", "csv") if _destination(getattr(options, name)) == "-"]
     if len(to_stdout) > 1:
@@ -195,9 +195,9 @@ def _warn(results: "list[Result]", log: Log) -> None:
 
 def _print(results: "list[Result]", options: Options, settings: "Settings") -> None:
     """Write the tables: text to stdout unless JSON or CSV goes there."""
-    from dcaplda.eval import tables
     from dcaplda.eval.differences import differences
-    from dcaplda.runtime.specifiers import writing
+    from dcaplda.eval.report import tables
+    from dcaplda.runtime.tables.specifiers import writing
 
     quiet = False
     found = differences(results, options.baseline, options.confidence) if options.baseline else []
@@ -242,7 +242,7 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     means = averages(results, work.confidence)
     _print(results + means, options, work.settings)
     if options.plots or options.report:
-        from dcaplda.eval.gallery import Gallery
+        from dcaplda.eval.report.pictures import Gallery
 
         _draw(Gallery(results, means, cards, work), options, log)
     return 0
@@ -250,7 +250,7 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
 
 def _cards(options: Options, systems: "list[SystemSpec]") -> "dict[str, ModelCard]":
     """What the bundles of the systems say; --model is that of the first."""
-    from dcaplda.eval.model_card import read_card
+    from dcaplda.eval.report.model_card import read_card
 
     bundles = {system.name: system.model for system in systems if system.model}
     if options.model:
@@ -264,7 +264,7 @@ def _draw(gallery: "Gallery", options: Options, log: Log) -> None:
         n_files = gallery.write_files(options.plots, options.plot_format)
         log.info(f"wrote {n_files} pictures to {options.plots}")
     if options.report:
-        from dcaplda.eval.report import write_report
+        from dcaplda.eval.report.page import write_report
 
         write_report(options.report, gallery, options.title)
         log.info(f"wrote the report {options.report}")

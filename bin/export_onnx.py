@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from dcaplda.bin.options import CommonOptions, Log, Tool, run
+from dcaplda.bin.common.options import CommonOptions, Log, Tool, run
 from dcaplda.runtime.errors import ModelError
 
 USAGE = """Export a trained model to an ONNX bundle.

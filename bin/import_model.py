@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dcaplda.bin.options import CommonOptions, Log, Tool, option, run
+from dcaplda.bin.common.options import CommonOptions, Log, Tool, option, run
 from dcaplda.runtime.errors import UsageError
 
 USAGE = """Import a model of another program as an ONNX bundle.
@@ -58,7 +58,7 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
 
 def _from_dca_plda(options: Options, arguments: list[str], log: Log) -> int:
     from dcaplda.export.bundle_writer import export_model
-    from dcaplda.export.dca_plda import import_checkpoint
+    from dcaplda.export.importers.dca_plda import import_checkpoint
 
     if len(arguments) != 2:
         raise UsageError("--from=dca-plda takes <checkpoint.pth> <bundle-dir>; see --help")
@@ -74,8 +74,8 @@ def _from_dca_plda(options: Options, arguments: list[str], log: Log) -> int:
 
 
 def _from_kaldi(options: Options, arguments: list[str], log: Log) -> int:
-    from dcaplda.export.kaldi import read_backend
-    from dcaplda.export.kaldi_bundle import export_backend
+    from dcaplda.export.importers.kaldi import read_backend
+    from dcaplda.export.importers.kaldi_bundle import export_backend
 
     if len(arguments) != 1 or not options.plda:
         raise UsageError("--from=kaldi takes --plda=<file> and one argument, <bundle-dir>")
@@ -103,8 +103,8 @@ def _from_cosine(options: Options, arguments: list[str], log: Log) -> int:
 
     from dcaplda.eval import score_calibration
     from dcaplda.export.bundle_writer import export_model
-    from dcaplda.export.cosine import cosine_model
-    from dcaplda.runtime.vectors import read_vectors
+    from dcaplda.export.importers.cosine import cosine_model
+    from dcaplda.runtime.tables.vectors import read_vectors
 
     if len(arguments) != 2:
         raise UsageError("--from=cosine takes <embeddings-rspecifier> <bundle-dir>; see --help")

@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dcaplda.bin.options import CommonOptions, Log, Tool, option, run
+from dcaplda.bin.common.options import CommonOptions, Log, Tool, option, run
 from dcaplda.runtime.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dcaplda.bin.trial_sides import Sides
+    from dcaplda.bin.common.trial_sides import Sides
     from dcaplda.runtime.backend import Backend
-    from dcaplda.runtime.trials import Trials
+    from dcaplda.runtime.trials.lists import Trials
 
 USAGE = """Score trials with an exported model.
 
@@ -95,7 +95,7 @@ class Options(CommonOptions):
         if self.threads < 0 or not self.min_duration >= 0 or not self.frame_shift >= 0:
             raise ValueError("--threads, --min-duration and --frame-shift cannot be negative")
         if self.score_norm or self.cohort or self.top_n:
-            from dcaplda.bin.cohort import check_options
+            from dcaplda.bin.common.cohort import check_options
 
             check_options(self)
         if self.num_utts and self.spk2utt:
@@ -123,10 +123,10 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     """Read, compute voiceprints, compare, write."""
     if options.threads:
         os.environ.setdefault("POLARS_MAX_THREADS", str(options.threads))
-    from dcaplda.bin.trial_sides import read_sides
+    from dcaplda.bin.common.trial_sides import read_sides
     from dcaplda.runtime.backend import Backend
-    from dcaplda.runtime.specifiers import check_output
-    from dcaplda.runtime.trials import read_trials
+    from dcaplda.runtime.tables.specifiers import check_output
+    from dcaplda.runtime.trials.lists import read_trials
 
     model_dir, enroll_table, test_table, trials_source, target = arguments
     _check_stdin([enroll_table, test_table, trials_source])
@@ -175,7 +175,7 @@ def _score(
     log: Log,
     watch: _Stopwatch,
 ) -> _Scored:
-    from dcaplda.bin.trial_sides import match, short_trials
+    from dcaplda.bin.common.trial_sides import match, short_trials
 
     begin, end = (len(trials) * k // options.num_parts for k in (options.part - 1, options.part))
     n_asked = end - begin
@@ -193,7 +193,7 @@ def _score(
         )
     watch.lap("compare")
     if options.score_norm:
-        from dcaplda.bin.cohort import normalized, read_cohort
+        from dcaplda.bin.common.cohort import normalized, read_cohort
 
         cohort = read_cohort(options, backend, log)
         chosen = model[begin:end], row[begin:end]
@@ -222,7 +222,7 @@ def _write(options: Options, target: str, scored: _Scored) -> None:
     import numpy as np
 
     from dcaplda.runtime.decision import bayes_threshold, posterior
-    from dcaplda.runtime.score_file import write_scores
+    from dcaplda.runtime.trials.score_file import write_scores
 
     values, decisions = scored.llrs, None
     if options.prior is not None:

@@ -4,17 +4,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dcaplda.bin.options import CommonOptions, Log, Tool, option, run
+from dcaplda.bin.common.options import CommonOptions, Log, Tool, option, run
 from dcaplda.runtime.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dcaplda.bin.utterances import Models, Utterances
+    from dcaplda.bin.common.utterances import Models, Utterances
     from dcaplda.runtime.backend import Backend
-    from dcaplda.runtime.search import Ranking
-    from dcaplda.runtime.voiceprint_blocks import Block
+    from dcaplda.runtime.gallery.blocks import Block
+    from dcaplda.runtime.gallery.search import Ranking
 
     Named = Iterator[tuple[str, NDArray[np.float32]]]
 
@@ -83,10 +83,10 @@ class Options(CommonOptions):
 
 def body(options: Options, arguments: list[str], log: Log) -> int:
     """Read both sides, search, write."""
-    from dcaplda.bin.utterances import Source, load
+    from dcaplda.bin.common.utterances import Source, load
     from dcaplda.runtime.backend import Backend
-    from dcaplda.runtime.search import needed_posterior, rank
-    from dcaplda.runtime.specifiers import check_output, writing
+    from dcaplda.runtime.gallery.search import needed_posterior, rank
+    from dcaplda.runtime.tables.specifiers import check_output, writing
 
     model_dir, enrolled, test_table, target = arguments
     check_output(target)
@@ -153,8 +153,8 @@ def _speakers(options: Options, enrolled: str, backend: "Backend", log: Log) -> 
 
     import numpy as np
 
-    from dcaplda.runtime.gallery import Gallery
-    from dcaplda.runtime.voiceprint_blocks import VoiceprintBlocks
+    from dcaplda.runtime.gallery.blocks import VoiceprintBlocks
+    from dcaplda.runtime.gallery.speakers import Gallery
 
     if not re.match(r"(ark|scp)[a-z,]*:", enrolled):
         if options.spk2utt or options.enroll_voiceprints or options.gallery_out:
@@ -177,9 +177,9 @@ def _speakers(options: Options, enrolled: str, backend: "Backend", log: Log) -> 
 
 def _from_table(options: Options, enrolled: str, backend: "Backend", log: Log) -> "Named":
     """Ids of a table and their voiceprints."""
-    from dcaplda.bin.trial_sides import report_incomplete
-    from dcaplda.bin.utterances import Source, arrange, load, read_members
-    from dcaplda.runtime.text_tables import read_lists
+    from dcaplda.bin.common.trial_sides import report_incomplete
+    from dcaplda.bin.common.utterances import Source, arrange, load, read_members
+    from dcaplda.runtime.tables.text_tables import read_lists
 
     source = Source(
         vectors=enrolled,

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dcaplda.bin.options import CommonOptions, Log, Tool, option, run
+from dcaplda.bin.common.options import CommonOptions, Log, Tool, option, run
 from dcaplda.runtime.errors import UsageError
 
 if TYPE_CHECKING:
-    from dcaplda.eval.simulation import EvaluationSet, LabelledTrials, Utterances
-    from dcaplda.eval.world import World
-    from dcaplda.eval.world_config import WorldConfig
+    from dcaplda.simulate.config import WorldConfig
+    from dcaplda.simulate.draws import EvaluationSet, LabelledTrials, Utterances
+    from dcaplda.simulate.world import World
 
 USAGE = """Simulate a speaker verification experiment from a world file and a seed.
 
@@ -46,10 +46,10 @@ class Options(CommonOptions):
 
 def body(options: Options, arguments: list[str], log: Log) -> int:
     """Build the world, draw training data and test sets, write them."""
-    from dcaplda.eval.simulated_training import cohort_rows, training_sets
-    from dcaplda.eval.simulation import evaluation_sets, taken
-    from dcaplda.eval.world import build_world
-    from dcaplda.eval.world_config import load_world
+    from dcaplda.simulate.config import load_world
+    from dcaplda.simulate.draws import evaluation_sets, taken
+    from dcaplda.simulate.training import cohort_rows, training_sets
+    from dcaplda.simulate.world import build_world
 
     world_file, target = arguments
     config = load_world(world_file, options.scale)
@@ -93,7 +93,7 @@ def _write_lines(path: Path, lines: Iterable[str]) -> None:
 
 def _write_data(directory: Path, utterances: "Utterances") -> None:
     """A Kaldi data directory, its x-vectors, and the truth that no system may use."""
-    from dcaplda.runtime.vector_writer import write_vectors
+    from dcaplda.runtime.tables.vector_writer import write_vectors
 
     directory.mkdir(parents=True, exist_ok=True)
     members: dict[str, list[str]] = {}
@@ -119,8 +119,8 @@ def _write_calibration(
     root: Path, config: "WorldConfig", training: "Utterances", seed: int, log: Log
 ) -> None:
     """Trials of training speakers, for calibrate-scores."""
-    from dcaplda.eval.simulated_training import calibration_trials
-    from dcaplda.eval.simulation import taken
+    from dcaplda.simulate.draws import taken
+    from dcaplda.simulate.training import calibration_trials
 
     rows, trials = calibration_trials(config, training, seed)
     _write_data(root / "calibration", taken(training, rows))
@@ -157,8 +157,8 @@ def _write_oracle(
 ) -> str:
     import numpy as np
 
-    from dcaplda.eval.metrics import cllr
-    from dcaplda.eval.oracle import score
+    from dcaplda.eval.metrics.scalars import cllr
+    from dcaplda.simulate.oracle import score
 
     name = utterances.domains[0]
     llrs = score(world, name, utterances.embeddings, utterances.seconds, trials.rows)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dcaplda.bin.options import CommonOptions, Log, Tool, option, run
+from dcaplda.bin.common.options import CommonOptions, Log, Tool, option, run
 from dcaplda.runtime.errors import UsageError
 from dcaplda.runtime.files import replacing
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dcaplda.eval.bootstrap import intervals
+from dcaplda.eval.metrics.bootstrap import intervals
 from dcaplda.eval.results import Interval, Result
 from dcaplda.runtime.errors import UsageError
 

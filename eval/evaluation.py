@@ -7,16 +7,16 @@ from pathlib import Path
 
 import numpy as np
 
-from dcaplda.eval import conditions as cond
-from dcaplda.eval.bootstrap import TrialSpeakers, intervals, replicates
-from dcaplda.eval.curves import curves
-from dcaplda.eval.joining import Joined, join, read_score_label_lines, read_scores
-from dcaplda.eval.lines import IdTable
-from dcaplda.eval.measure import Settings, WeightedMeasure, measure
+from dcaplda.eval.metrics.bootstrap import TrialSpeakers, intervals, replicates
+from dcaplda.eval.metrics.curves import curves
+from dcaplda.eval.metrics.measure import Settings, WeightedMeasure, measure
+from dcaplda.eval.metrics.scores import Floats
 from dcaplda.eval.results import Facts, Interval, Part, Result
-from dcaplda.eval.scores import Floats
 from dcaplda.eval.sets import SetSpec, SystemSpec
-from dcaplda.eval.trial_keys import Allowance, Columns, TrialKey, read_key
+from dcaplda.eval.trials import conditions as cond
+from dcaplda.eval.trials.joining import Joined, join, read_score_label_lines, read_scores
+from dcaplda.eval.trials.keys import Allowance, Columns, TrialKey, read_key
+from dcaplda.eval.trials.lines import IdTable
 from dcaplda.runtime.errors import DcapldaError, InputError
 
 Bar = Callable[[Iterable[int], str], Iterable[int]]

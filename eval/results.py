@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dcaplda.eval.bootstrap import intervals
-from dcaplda.eval.curves import Curves
-from dcaplda.eval.joining import Counts
-from dcaplda.eval.measure import PER_PRIOR
-from dcaplda.eval.metrics import calibration_loss
-from dcaplda.eval.scores import Floats
+from dcaplda.eval.metrics.bootstrap import intervals
+from dcaplda.eval.metrics.curves import Curves
+from dcaplda.eval.metrics.measure import PER_PRIOR
+from dcaplda.eval.metrics.scalars import calibration_loss
+from dcaplda.eval.metrics.scores import Floats
+from dcaplda.eval.trials.joining import Counts
 
 Interval = tuple[float, float]
 

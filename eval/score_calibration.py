@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from dcaplda.eval.calibration import apply_affine, fit_affine
-from dcaplda.eval.joining import join, read_scores, score_blocks
-from dcaplda.eval.lines import IdTable
-from dcaplda.eval.metrics import cllr
-from dcaplda.eval.trial_keys import Allowance, read_key
+from dcaplda.eval.metrics.calibration import apply_affine, fit_affine
+from dcaplda.eval.metrics.scalars import cllr
+from dcaplda.eval.trials.joining import join, read_scores, score_blocks
+from dcaplda.eval.trials.keys import Allowance, read_key
+from dcaplda.eval.trials.lines import IdTable
 from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.files import replacing
-from dcaplda.runtime.specifiers import Writer
+from dcaplda.runtime.tables.specifiers import Writer
 
 FORMAT = "dcaplda-calibration"
 

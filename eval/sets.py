@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dcaplda.eval.conditions import SideFiles
+from dcaplda.eval.trials.conditions import SideFiles
 from dcaplda.runtime.errors import UsageError
 
 _FILES = ("utt2spk", "utt2dur", "utt2dom", "spk2utt")

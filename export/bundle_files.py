@@ -10,8 +10,8 @@ from typing import Any
 
 import onnx
 
-from dcaplda.export import names
-from dcaplda.runtime.bundle import FORMAT, FORMAT_VERSION, MANIFEST, sha256
+from dcaplda.export.graphs import names
+from dcaplda.runtime.bundle.manifest import FORMAT, FORMAT_VERSION, MANIFEST, sha256
 from dcaplda.runtime.errors import ModelError
 
 

@@ -8,12 +8,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dcaplda.export import names, parity
-from dcaplda.export.algebra import compile_backend
+from dcaplda.export import parity
 from dcaplda.export.bundle_files import write_bundle
 from dcaplda.export.familiarity import familiarity
-from dcaplda.export.graphs import build_graphs
-from dcaplda.train.model import Backend
+from dcaplda.export.graphs import names
+from dcaplda.export.graphs.algebra import compile_backend
+from dcaplda.export.graphs.bundle import build_graphs
+from dcaplda.train.model.backend import Backend
 
 GRID_SECONDS = np.geomspace(1.0, 300.0, 41)
 

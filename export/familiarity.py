@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dcaplda.export.algebra import Compiled
+from dcaplda.export.graphs.algebra import Compiled
 from dcaplda.runtime.errors import ModelError
 from dcaplda.runtime.familiarity import precision_of
 

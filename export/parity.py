@@ -9,9 +9,9 @@ import onnxruntime
 import torch
 from numpy.typing import NDArray
 
-from dcaplda.export import names
+from dcaplda.export.graphs import names
 from dcaplda.runtime.errors import ModelError
-from dcaplda.train.model import Backend
+from dcaplda.train.model.backend import Backend
 
 ABSOLUTE, RELATIVE = 1e-4, 1e-5
 """Largest difference allowed: ABSOLUTE + RELATIVE * |llr|, that of float32 arithmetic."""

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dcaplda.runtime.backend import Backend
-    from dcaplda.runtime.bundle import ModelInfo
+    from dcaplda.runtime.bundle.manifest import ModelInfo
     from dcaplda.runtime.errors import BundleError, DcapldaError, GalleryError, InputError
-    from dcaplda.runtime.gallery import Gallery, Identification
-    from dcaplda.runtime.search import Match
+    from dcaplda.runtime.gallery.search import Match
+    from dcaplda.runtime.gallery.speakers import Gallery, Identification
     from dcaplda.runtime.verification import Speaker, Verification
 
 __all__ = [
@@ -31,14 +31,14 @@ __all__ = [
 
 _HOMES = {
     "Backend": "backend",
-    "ModelInfo": "bundle",
+    "ModelInfo": "bundle.manifest",
     "BundleError": "errors",
     "DcapldaError": "errors",
-    "Gallery": "gallery",
+    "Gallery": "gallery.speakers",
     "GalleryError": "errors",
-    "Identification": "gallery",
+    "Identification": "gallery.speakers",
     "InputError": "errors",
-    "Match": "search",
+    "Match": "gallery.search",
     "Speaker": "verification",
     "Verification": "verification",
 }

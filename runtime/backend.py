@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dcaplda.runtime import checks, planner, verification
-from dcaplda.runtime.bundle import SEARCH, ModelInfo, read_graph, read_info
+from dcaplda.runtime import checks, verification
+from dcaplda.runtime.bundle.manifest import SEARCH, ModelInfo, read_graph, read_info
+from dcaplda.runtime.bundle.sessions import Sessions, available_threads
 from dcaplda.runtime.decision import bayes_threshold
 from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.familiarity import read_familiarity
-from dcaplda.runtime.sessions import Sessions, available_threads
-from dcaplda.runtime.tiles import run_jobs, tile_slices
+from dcaplda.runtime.trials import planner
+from dcaplda.runtime.trials.tiles import run_jobs, tile_slices
 from dcaplda.runtime.verification import Speaker, Verification
 
 Float32 = NDArray[np.float32]

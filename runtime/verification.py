@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dcaplda.runtime import checks
-from dcaplda.runtime.bundle import VERIFY
+from dcaplda.runtime.bundle.manifest import VERIFY
 from dcaplda.runtime.decision import bayes_threshold, log_odds
 from dcaplda.runtime.errors import InputError
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from dcaplda.runtime import Backend
-from dcaplda.runtime.gallery import Gallery
+from dcaplda.runtime.gallery.speakers import Gallery
 
 
 def verify_one(task: tuple[Backend, np.ndarray, np.ndarray]) -> float:

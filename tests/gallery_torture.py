@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from dcaplda.runtime import Backend
-from dcaplda.runtime.gallery import Gallery
+from dcaplda.runtime.gallery.speakers import Gallery
 
 State = dict[str, int]
 """Version of each speaker that is there."""

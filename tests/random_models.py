@@ -4,8 +4,8 @@ from typing import Any
 
 import torch
 
-from dcaplda.train.config import ModelConfig
-from dcaplda.train.model import Backend
+from dcaplda.train.model.backend import Backend
+from dcaplda.train.model.config import ModelConfig
 
 DIM = 24
 

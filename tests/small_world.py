@@ -1,7 +1,7 @@
 """Worlds small enough to check the oracle by brute force."""
 
-from dcaplda.eval.world import World, build_world
-from dcaplda.eval.world_config import WorldConfig, world_from_dict
+from dcaplda.simulate.config import WorldConfig, world_from_dict
+from dcaplda.simulate.world import World, build_world
 
 
 def small_values(dim: int = 3, speaker_axes: int = 2) -> dict:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dcaplda.train.data import Labels, TrainingData, assemble
+from dcaplda.train.data.labelled import Labels, TrainingData, assemble
 
 DIM = 24
 # One thread: tests run side by side, and results must not depend on the machine.
@@ -142,3 +142,21 @@ trials = "dev/trials"
         section += 'split = "domain"\nutt2dom = "dev/utt2dom"\n'
     path.write_text(SMALL_RECIPE + extra + section)
     return path
+
+
+def copies(sample: Sample, shift: np.ndarray) -> Sample:
+    """The sample and a degraded copy of its first domain: same people, same sessions."""
+    chosen = [i for i, name in enumerate(sample.ids) if sample.domain[name] == "dom0"]
+    names = {sample.ids[i]: sample.ids[i] + "-tel" for i in chosen}
+
+    def with_copies(table: dict) -> dict:
+        return table | {new: table[old] for old, new in names.items()}
+
+    return Sample(
+        sample.ids + list(names.values()),
+        np.concatenate([sample.vectors, sample.vectors[chosen] + shift]).astype(np.float32),
+        with_copies(sample.speaker),
+        with_copies(sample.session),
+        sample.domain | dict.fromkeys(names.values(), "dom0_tel"),
+        with_copies(sample.seconds),
+    )

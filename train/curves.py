@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dcaplda.runtime.files import replacing
-from dcaplda.train.training_log import read_log
+from dcaplda.train.steps.log import read_log
 
 CURVES = "curves.png"
 Curve = tuple[list[int], list[float]]

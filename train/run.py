@@ -15,19 +15,19 @@ import torch
 
 from dcaplda.runtime.errors import UsageError
 from dcaplda.runtime.files import replacing
-from dcaplda.train.averaging import Candidate
-from dcaplda.train.checkpoints import CHECKPOINT
-from dcaplda.train.config import VARIANTS, ModelConfig
 from dcaplda.train.curves import plot_curves
-from dcaplda.train.data import TrainingData
-from dcaplda.train.data_dir import load_training_data
-from dcaplda.train.evaluation import Evaluator
-from dcaplda.train.held_out import HeldOut, find_held_out
-from dcaplda.train.init import build_model, check_sizes, find_start, set_trainable
-from dcaplda.train.loop import Trainer
-from dcaplda.train.model import Backend
-from dcaplda.train.progress import ProgressBar
+from dcaplda.train.data.directory import load_training_data
+from dcaplda.train.data.labelled import TrainingData
+from dcaplda.train.model.backend import Backend
+from dcaplda.train.model.config import VARIANTS, ModelConfig
 from dcaplda.train.recipe import config_to_dict, config_to_toml, first_difference
+from dcaplda.train.selection.losses import Evaluator
+from dcaplda.train.start.values import build_model, check_sizes, find_start, set_trainable
+from dcaplda.train.steps.averaging import Candidate
+from dcaplda.train.steps.checkpoints import CHECKPOINT
+from dcaplda.train.steps.held_out import HeldOut, find_held_out
+from dcaplda.train.steps.loop import Trainer
+from dcaplda.train.steps.progress import ProgressBar
 from dcaplda.train.store import load_model, save_model
 from dcaplda.train.summary import TABLE, data_statistics, dev_table, read_summary, write_summary
 from dcaplda.train.training_config import TrainingConfig

@@ -9,8 +9,8 @@ from safetensors.torch import load_file, save
 
 from dcaplda.runtime.errors import ModelError
 from dcaplda.runtime.files import replacing
-from dcaplda.train.config import ModelConfig
-from dcaplda.train.model import Backend
+from dcaplda.train.model.backend import Backend
+from dcaplda.train.model.config import ModelConfig
 
 WEIGHTS = "model.safetensors"
 CONFIG = "model_config.json"

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from dcaplda.runtime.familiarity import precision_of
 from dcaplda.runtime.files import replacing
-from dcaplda.train.data import TrainingData
-from dcaplda.train.model import Backend
+from dcaplda.train.data.labelled import TrainingData
+from dcaplda.train.model.backend import Backend
 
 Floats = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ the default; the resolved recipe is saved beside the model.
 from dataclasses import dataclass, field
 
 from dcaplda.runtime.errors import UsageError
-from dcaplda.train.config import ACTIVATIONS, VARIANTS
+from dcaplda.train.model.config import ACTIVATIONS, VARIANTS
 
 
 def _require(holds: bool, key: str, value: object, expected: str) -> None:
@@ -175,7 +175,7 @@ class BatchSection:
     domain is stretched along each axis."""
     short_noise: float = 0.0
     """Above 0: every other utterance of a batch is cut to a random length by adding noise as that
-    many seconds would have at the within-speaker covariance (train/disturbances.py)."""
+    many seconds would have at the within-speaker covariance (train/data/disturbances.py)."""
     side_dropout: float = 0.0
     """Share of a batch's samples whose side-information vector z is set to zero."""
     held_out_folds: int = 0

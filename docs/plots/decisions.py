@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dcaplda.eval.palette import PAPER
+from dcaplda.eval.report.palette import PAPER
 from dcaplda.runtime.decision import bayes_threshold
 
 Array = NDArray[np.float64]

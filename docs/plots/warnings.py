@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dcaplda.eval.metrics import cllr, min_cllr_lin
+from dcaplda.eval.metrics.scalars import cllr, min_cllr_lin
 from dcaplda.runtime import Backend
-from dcaplda.runtime.text_tables import read_durations
-from dcaplda.runtime.trials import read_trials
-from dcaplda.runtime.vectors import read_vectors
+from dcaplda.runtime.tables.text_tables import read_durations
+from dcaplda.runtime.tables.vectors import read_vectors
+from dcaplda.runtime.trials.lists import read_trials
 
 KINDS = ("duration", "embedding", "side-information")
 Flags = NDArray[np.bool_]

@@ -1,0 +1,176 @@
+"""Score files joined with trial keys by ids, never by line."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dcaplda.eval.metrics.scores import Floats
+from dcaplda.eval.trials.keys import (
+    UNLABELLED,
+    Allowance,
+    Columns,
+    TrialKey,
+    check_ids,
+    joined_ids,
+    label_codes,
+)
+from dcaplda.eval.trials.lines import (
+    Block,
+    Codes,
+    IdTable,
+    headed_blocks,
+    peeked,
+    raw_blocks,
+    word_blocks,
+)
+from dcaplda.runtime.errors import TableError
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What was odd about a join; every number is 0 for a clean one."""
+
+    unlabelled: int = 0
+    duplicate: int = 0
+    missing: int = 0
+    extra: int = 0
+
+
+@dataclass(frozen=True)
+class ScoreFile:
+    """Scores as read: a pair of ids and a number for each line."""
+
+    place: str
+    pairs: NDArray[np.uint64]
+    values: Floats
+
+
+def read_scores(source: str, ids: IdTable, columns: Columns | None = None) -> ScoreFile:
+    """Read `enroll test score` lines; a word after the score is ignored.
+
+    With `columns` the file may also be a table with a header, if its first line says so.
+    """
+    first_line, raw = peeked(raw_blocks(source))
+    names = {word.strip('"') for word in re.split(r"[\t, ]+", first_line.lower())}
+    if columns is not None and names & set(columns.score):
+        blocks = headed_blocks(source, [columns.enroll, columns.test, columns.score], raw)
+    else:
+        blocks = word_blocks(source, 3, 4, "enroll test score", raw)
+    pairs, values = [], []
+    for block in blocks:
+        enroll, test, score = block.columns[:3]
+        check_ids(block, enroll, test)
+        pairs.append(joined_ids(ids.codes(enroll), ids.codes(test)))
+        values.append(_numbers(block, score))
+    if not pairs:
+        raise TableError(f"'{source}': no scores in it")
+    return ScoreFile(source, np.concatenate(pairs), np.concatenate(values))
+
+
+def score_blocks(source: str) -> Iterator[tuple[Any, Any, Floats]]:
+    """The ids of `enroll test score` lines as polars columns and the scores, block by block."""
+    for block in word_blocks(source, 3, 4, "enroll test score"):
+        enroll, test, score = block.columns[:3]
+        check_ids(block, enroll, test)
+        yield enroll, test, _numbers(block, score)
+
+
+def _numbers(block: Block, column: object) -> Floats:
+    """A column of scores as float64; infinite ones pass, NaN and words are errors."""
+    import polars as pl
+
+    assert isinstance(column, pl.Series)
+    parsed = column.cast(pl.Float64, strict=False)
+    bad = parsed.is_null() | parsed.is_nan()
+    if bad.any():
+        row = int(bad.arg_max() or 0)
+        found = column[row] or ""
+        reason = "the score is NaN" if found.lower().endswith("nan") else "expected a score"
+        raise TableError(f"{block.place_of(row)}: {reason}, found '{found[:40]}'")
+    return parsed.to_numpy()
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The labelled trials of a key that have a score, and what was odd."""
+
+    scores: Floats
+    labels: NDArray[np.bool_]
+    enroll: Codes
+    test: Codes
+    counts: Counts
+
+    def split(self) -> tuple[Floats, Floats]:
+        """Scores of the target and of the nontarget trials."""
+        return self.scores[self.labels], self.scores[~self.labels]
+
+
+def join(key: TrialKey, scores: ScoreFile, allow: Allowance | None = None) -> Joined:
+    """Give each trial its score by both ids; missing, extra and repeated ones are counted.
+
+    Of a repeated score the first counts. Lists in the same order are only compared.
+    """
+    allow = allow or Allowance()
+    n_repeats = n_extra = 0
+    if np.array_equal(key.pairs, scores.pairs):
+        values, present = scores.values, np.ones(scores.values.size, bool)
+    else:
+        values, present, n_repeats, n_extra = _merged(key, scores, allow)
+    n_missing = int(present.size - np.count_nonzero(present))
+    if n_missing:
+        first = key.name(int(key.pairs[np.argmin(present)]))
+        words = f"of {present.size} trials have no score, first {first}"
+        allow.check("missing", n_missing, scores.place, words)
+    unlabelled = key.labels == UNLABELLED
+    counts = Counts(
+        int(np.count_nonzero(unlabelled)), n_repeats + key.n_duplicate, n_missing, n_extra
+    )
+    keep = present & ~unlabelled
+    if keep.all():
+        return Joined(values, key.labels.astype(bool), key.enroll, key.test, counts)
+    labels = key.labels[keep].astype(bool)
+    return Joined(values[keep], labels, key.enroll[keep], key.test[keep], counts)
+
+
+def _merged(
+    key: TrialKey, scores: ScoreFile, allow: Allowance
+) -> tuple[Floats, NDArray[np.bool_], int, int]:
+    """Values in the key's order, which of them exist, and counts of repeated and extra scores."""
+    order = np.argsort(scores.pairs, kind="stable")
+    pairs = scores.pairs[order]
+    fresh = np.ones(pairs.size, bool)
+    fresh[1:] = pairs[1:] != pairs[:-1]
+    n_repeats = int(pairs.size - np.count_nonzero(fresh))
+    if n_repeats:
+        first = key.name(int(pairs[np.argmin(fresh)]))
+        allow.check("duplicate", n_repeats, scores.place, f"scores are repeated, first {first}")
+        pairs, order = pairs[fresh], order[fresh]
+    wanted = key.pairs[key.order]
+    # Both sides are sorted, so this walks through memory once.
+    place = np.minimum(np.searchsorted(pairs, wanted), pairs.size - 1)
+    found = pairs[place] == wanted
+    n_extra = int(pairs.size - np.count_nonzero(found))
+    if n_extra:
+        used = np.zeros(pairs.size, bool)
+        used[place[found]] = True
+        first = key.name(int(pairs[np.argmin(used)]))
+        allow.check("extra", n_extra, scores.place, f"scores are of no trial, first {first}")
+    values = np.zeros(wanted.size)
+    values[key.order] = scores.values[order[place]]
+    present = np.zeros(wanted.size, bool)
+    present[key.order] = found
+    return values, present, n_repeats, n_extra
+
+
+def read_score_label_lines(source: str) -> tuple[Floats, NDArray[np.bool_]]:
+    """Read Kaldi's `score label` lines, as compute-eer takes them."""
+    values, labels = [], []
+    for block in word_blocks(source, 2, 2, "score target|nontarget"):
+        score, label = block.columns
+        values.append(_numbers(block, score))
+        labels.append(label_codes(label, block).astype(bool))
+    return np.concatenate(values), np.concatenate(labels)

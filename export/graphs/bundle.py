@@ -1,0 +1,267 @@
+"""The graphs of a bundle, written once over the arithmetic they share.
+
+A voiceprint is, form by form, [a, own(a), 1]: the rotated input, what the side adds by itself,
+and a one. Enrolment turns its block into [weights * a, 1, own(a)], so that a plain product of
+the two blocks is the whole form: a comparison is one thin matrix product per form and a few
+element-wise operations.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+
+from dcaplda.export.graphs import names
+from dcaplda.export.graphs.algebra import AffineMap, Array, Compiled, DiagonalForm, compile_backend
+from dcaplda.export.graphs.onnx_ops import Graph, OnnxOps, Symbol
+from dcaplda.runtime.familiarity import read_side
+from dcaplda.train.model import durations
+from dcaplda.train.model.backend import Backend
+from dcaplda.train.model.ops import activate
+
+
+def voiceprint_width(compiled: Compiled) -> int:
+    """Values of a voiceprint (K)."""
+    return sum(form.dim + 2 for form in compiled.forms())
+
+
+def _score_block(ops: OnnxOps, form: DiagonalForm, a: Symbol) -> list[Symbol]:
+    """[a, own(a), 1] of the score's form, in three nodes."""
+    products = ops.affine(a, form.auto, form.linear) * a
+    rows = np.stack([np.ones(form.dim), np.zeros(form.dim)])
+    return [a, ops.affine(products, rows, np.array([form.half, 1.0]))]
+
+
+def _calibration_blocks(
+    ops: OnnxOps, forms: Sequence[DiagonalForm], sources: Sequence[Symbol]
+) -> Symbol:
+    """[a, own(a), 1] of all calibration forms, two forms for each source, in seven nodes.
+
+    The forms are small, so what costs time is the number of nodes: rotations, own parts and
+    the order of columns are each one product with a constant matrix for all forms together.
+    """
+    dims = [form.dim for form in forms]
+    ends = np.cumsum(dims)
+    rotations = np.zeros((sum(dims[::2]), sum(dims)))
+    auto = np.zeros((sum(dims), sum(dims)))
+    owns = np.zeros((len(forms), sum(dims)))
+    placing = np.zeros((sum(dims) + 2 * len(forms), sum(dims) + len(forms)))
+    ones = np.zeros(len(placing))
+    row, place = 0, 0
+    for number, form in enumerate(forms):
+        columns = slice(ends[number] - form.dim, ends[number])
+        rotations[row : row + form.dim, columns] = form.basis
+        auto[columns, columns] = form.auto
+        owns[number, columns] = 1.0
+        placing[place : place + form.dim, columns] = np.eye(form.dim)
+        placing[place + form.dim, len(auto) + number] = 1.0
+        ones[place + form.dim + 1] = 1.0
+        row += form.dim if number % 2 else 0
+        place += form.dim + 2
+    a = ops.concat(sources) @ ops.graph.constant(rotations)
+    products = ops.affine(a, auto, np.concatenate([form.linear for form in forms])) * a
+    own = ops.affine(products, owns, np.array([form.half for form in forms]))
+    return ops.affine(ops.concat([a, own]), placing, ones)
+
+
+def voiceprints(
+    ops: OnnxOps,
+    model: Backend,
+    compiled: Compiled,
+    embeddings: Symbol,
+    seconds: Symbol | None,
+    groups: Symbol | None = None,
+) -> Symbol:
+    """Voiceprints (n, K) of utterances, or of groups of them averaged before any form.
+
+    What is averaged are w, m and e (eq. 4, 20, 23-25).
+    """
+    config = model.config
+    layers, widths = [compiled.preprocess], [config.lda_dim]
+    if compiled.side_projection is not None:
+        layers.append(compiled.side_projection)
+        widths.append(config.side_hidden_dim)
+    # Both projections are one product: for a single embedding, nodes cost as much as arithmetic.
+    weight = np.concatenate([layer.weight for layer in layers])
+    bias = np.concatenate([layer.bias for layer in layers])
+    joined = ops.normalize_blocks(ops.affine(embeddings, weight, bias), widths)
+    timed = []
+    if compiled.scale_dur is not None:
+        assert seconds is not None
+        feature, parameters = config.duration_feature, model.duration_parameters
+        timed = [durations.apply(ops, feature, parameters, seconds)]
+    if groups is None:
+        parts = ops.split(joined, widths) + timed
+    else:
+        widths += [compiled.scale_dur.dim] if compiled.scale_dur is not None else []
+        parts = ops.split(
+            ops.group_means(ops.concat([joined, *timed]), sum(widths), groups), widths
+        )
+    sources = []
+    if compiled.scale_dur is not None:
+        sources.append(parts[-1])
+    if compiled.side_reduction is not None:
+        reduced = ops.affine(parts[1], *_layer(compiled.side_reduction))
+        sources.append(activate(ops, config.side_activation, reduced))
+    blocks = _score_block(ops, compiled.score, parts[0])
+    if sources:
+        blocks.append(_calibration_blocks(ops, compiled.forms()[1:], sources))
+    return ops.concat(blocks)
+
+
+def _layer(layer: AffineMap) -> tuple[Array, Array]:
+    return layer.weight, layer.bias
+
+
+def combine(values: Sequence[Symbol]) -> Symbol:
+    """alpha_s (alpha_d s + beta_d) + beta_s from the values of the forms."""
+    llr, rest = values[0], list(values[1:])
+    while rest:
+        scale, shift, *rest = rest
+        llr = scale * llr + shift
+    return llr
+
+
+def compare(ops: OnnxOps, compiled: Compiled, enroll: Symbol, test: Symbol) -> Symbol:
+    """LLR of every enrolment voiceprint against every test voiceprint."""
+    forms = compiled.forms()
+    pieces = ops.split(enroll, [width for form in forms for width in (form.dim, 1, 1)])
+    blocks = ops.split(test, [form.dim + 2 for form in forms])
+    values = []
+    for number, (form, block) in enumerate(zip(forms, blocks, strict=True)):
+        a, own, one = pieces[3 * number : 3 * number + 3]
+        values.append(ops.products(ops.concat([a * form.weights, one, own]), block))
+    return combine(values)
+
+
+def compare_pairs(ops: OnnxOps, compiled: Compiled, enroll: Symbol, test: Symbol) -> Symbol:
+    """LLR of each enrolment voiceprint against the test voiceprint in the same row."""
+    forms = compiled.forms()
+    weights = np.zeros((voiceprint_width(compiled), len(forms)))
+    own_columns, start = [], 0
+    for number, form in enumerate(forms):
+        weights[start : start + form.dim, number] = form.weights
+        own_columns.append(start + form.dim)
+        start += form.dim + 2
+    # One product of whole voiceprints serves the cross terms of all forms at once.
+    cross = (enroll * test) @ ops.graph.constant(weights)
+    own = ops.columns(enroll, own_columns) + ops.columns(test, own_columns)
+    return ops.flatten(combine(ops.split(cross + own, [1] * len(forms))))
+
+
+def _one_test(compiled: Compiled) -> tuple[Array, list[int]]:
+    """How a single test voiceprint meets any number of enrolments in one plain product per form.
+
+    Weights (forms, K) of its columns, and the order of its columns: own(a) and 1 change places,
+    so that the product brings the own parts of both sides.
+    """
+    forms = compiled.forms()
+    weights, order, start = np.zeros((len(forms), voiceprint_width(compiled))), [], 0
+    for number, form in enumerate(forms):
+        own = start + form.dim
+        weights[number, start:own] = form.weights
+        weights[number, own : own + 2] = 1.0
+        order += [*range(start, own), own + 1, own]
+        start = own + 2
+    return weights, order
+
+
+def compare_with_one(ops: OnnxOps, compiled: Compiled, enroll: Symbol, test: Symbol) -> Symbol:
+    """LLR of each of a few enrolment voiceprints against the only test voiceprint."""
+    weights, order = _one_test(compiled)
+    values = (enroll * ops.columns(test, order)) @ ops.graph.constant(weights.T)
+    return ops.flatten(combine(ops.split(values, [1] * len(weights))))
+
+
+def compare_many_with_one(ops: OnnxOps, compiled: Compiled, enroll: Symbol, test: Symbol) -> Symbol:
+    """The same for very many enrolments, whose memory is read once and not copied.
+
+    The score's columns come first, and take part in place: the test's side has zeros for all
+    other columns. Only the few columns of the calibration forms are cut out.
+    """
+    weights, order = _one_test(compiled)
+    n_forms, width = weights.shape
+    sides = ops.columns(test, order) * ops.graph.constant(weights)  # (forms, K)
+    if n_forms == 1:
+        return ops.products(sides, enroll)
+    first = compiled.forms()[0].dim + 2
+    score = ops.products(ops.rows(sides, 0, 1), enroll)
+    rest = ops.column_range(ops.rows(sides, 1, n_forms), first, width)
+    others = ops.products(rest, ops.column_range(enroll, first, width))
+    return combine([score, *ops.split_rows(others, n_forms - 1)])
+
+
+def build_graphs(
+    model: Backend, known: Mapping[str, Any] | None = None
+) -> dict[str, onnx.ModelProto]:
+    """All graphs of a backend, by name; `known` is the key `familiarity` of model.json."""
+    compiled = compile_backend(model)
+    dim, width = model.config.embedding_dim, voiceprint_width(compiled)
+    timed = model.config.stages.duration_stage
+
+    def side(graph: Graph, prefix: str, size: str) -> tuple[Symbol, Symbol | None]:
+        """Inputs of one side; every bundle takes durations, used or not, in backend.onnx."""
+        embeddings = graph.input(prefix + names.EMBEDDINGS, [size, dim])
+        seconds = graph.input(prefix + names.DURATIONS, [size])
+        return embeddings, seconds if timed else None
+
+    graphs = {}
+
+    graph = Graph(names.BACKEND)
+    ops = OnnxOps(graph)
+    enroll = voiceprints(ops, model, compiled, *side(graph, names.ENROLL_PREFIX, "E"))
+    test = voiceprints(ops, model, compiled, *side(graph, names.TEST_PREFIX, "T"))
+    graph.output(names.LLRS, compare(ops, compiled, enroll, test), ["E", "T"])
+    graphs[names.BACKEND] = graph.build("LLR of every enrolment against every test utterance")
+
+    graph = Graph(names.VOICEPRINT)
+    ops = OnnxOps(graph)
+    embeddings, seconds = side(graph, "", "N")
+    groups = graph.optional_indices(names.GROUPS, "M", names.OWN_GROUP)
+    made = voiceprints(ops, model, compiled, embeddings, seconds, groups)
+    graph.output(names.VOICEPRINTS, made, ["G", width])
+    graphs[names.VOICEPRINT] = graph.build(
+        "Voiceprints of utterances, or of groups of utterances where `groups` numbers them"
+    )
+
+    graph = Graph(names.COMPARE)
+    sides = graph.input(names.ENROLL, ["E", width]), graph.input(names.TEST, ["T", width])
+    graph.output(names.LLRS, compare(OnnxOps(graph), compiled, *sides), ["E", "T"])
+    graphs[names.COMPARE] = graph.build("LLR of every enrolment voiceprint against every test one")
+
+    graph = Graph(names.PAIRS)
+    sides = graph.input(names.ENROLL, ["N", width]), graph.input(names.TEST, ["N", width])
+    graph.output(names.LLRS, compare_pairs(OnnxOps(graph), compiled, *sides), ["N"])
+    graphs[names.PAIRS] = graph.build("LLR of voiceprints row by row")
+
+    graph = Graph(names.SEARCH)
+    sides = graph.input(names.ENROLL, ["N", width]), graph.input(names.TEST, [1, width])
+    llrs = compare_many_with_one(OnnxOps(graph), compiled, *sides)
+    graph.output(names.LLRS, llrs, [1, "N"])
+    graphs[names.SEARCH] = graph.build("LLR of many voiceprints against one")
+
+    graph = Graph(names.VERIFY)
+    ops = OnnxOps(graph)
+    enroll = graph.input(names.ENROLL, ["E", width])
+    embeddings = graph.input(names.EMBEDDINGS, [1, dim])
+    seconds = graph.input(names.DURATIONS, [1])
+    test = voiceprints(ops, model, compiled, embeddings, seconds if timed else None)
+    graph.output(names.LLRS, compare_with_one(ops, compiled, enroll, test), ["E"])
+    # For the warnings; sums inside the graph are cheaper than around it.
+    length = graph.node("Sqrt", ops.row_sum(embeddings * embeddings, dim))
+    graph.output(names.NORMS, length, [1, 1])
+    if known and known["side_information"]:
+        graph.output(names.DISTANCES, _distances(ops, known["side_information"], test), [1, 1])
+    graphs[names.VERIFY] = graph.build(
+        "LLR of one utterance against each enrolment voiceprint, and how usual it is"
+    )
+    return graphs
+
+
+def _distances(ops: OnnxOps, told: Mapping[str, Any], prints: Symbol) -> Symbol:
+    """Mahalanobis distance of a voiceprint's z from the training mean."""
+    side = read_side(told)
+    z = ops.columns(prints, range(side.columns.start, side.columns.stop))
+    white = ops.affine(z, side.whitening.T, -side.centre)
+    return ops.graph.node("Sqrt", ops.row_sum(white * white, len(side.centre)))

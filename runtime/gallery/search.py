@@ -1,0 +1,89 @@
+"""From voiceprints in blocks to names: the best matches of a probe, and whether one is it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dcaplda.runtime.bundle.manifest import SEARCH
+from dcaplda.runtime.decision import check_costs, check_prior
+from dcaplda.runtime.errors import InputError
+from dcaplda.runtime.gallery.blocks import Block
+from dcaplda.runtime.gallery.top_matches import place_lookup, search_blocks
+
+if TYPE_CHECKING:
+    from dcaplda.runtime.backend import Backend
+
+
+class Match(NamedTuple):
+    """A speaker that a search found."""
+
+    speaker: str
+    llr: float
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """What one probe is most like, best first."""
+
+    matches: list[Match]
+    posterior: float | None
+    """Probability that it is the first match, against all other speakers and nobody; None if
+    no prior was given."""
+
+
+def rank(
+    backend: "Backend",
+    blocks: Sequence[Block],
+    probes: NDArray[np.float32],
+    top_k: int,
+    prior: float | None = None,
+) -> list[Ranking]:
+    """The top_k speakers for each probe (n, K), exactly.
+
+    With a `prior` that the probe is one of the speakers, shared equally among them, also the
+    probability of the best one.
+    """
+    if top_k < 1:
+        raise InputError(f"top_k = {top_k}: expected at least 1")
+    if prior is not None:
+        check_prior(prior)
+    # A comparison prepares its enrolment side, which is cheap for the few probes and not for
+    # the gallery; where the model does not tell the sides apart, they change places.
+    symmetric = not backend.info.voiceprint_inputs
+    tile = backend._tile if symmetric else lambda left, right: backend._tile(right, left).T
+    if len(probes) == 1 and SEARCH in backend.info.further_graphs:
+        tile = backend._one
+    found = search_blocks(tile, blocks, probes, top_k, backend.threads, prior is not None)
+    count = sum(len(block.numbers) for block in blocks)
+    ids = place_lookup(blocks)
+    rankings = []
+    for number, (places, llrs) in enumerate(zip(found.places, found.llrs, strict=True)):
+        matches = [Match(*pair) for pair in zip(ids(places), llrs.tolist(), strict=True)]
+        probability = None
+        if prior is not None:
+            probability = 0.0
+            if found.mean_likelihood_ratio is not None:
+                mean = float(found.mean_likelihood_ratio[number])
+                probability = _posterior(matches[0].llr, mean, count, prior)
+        rankings.append(Ranking(matches, probability))
+    return rankings
+
+
+def _posterior(llr: float, mean_likelihood_ratio: float, count: int, prior: float) -> float:
+    """Bayes: each of N speakers weighs prior / N * exp(LLR), nobody weighs 1 - prior."""
+    best = math.log(prior) - math.log(count) + llr
+    everything = np.logaddexp(math.log(prior) + mean_likelihood_ratio, math.log1p(-prior))
+    return min(math.exp(best - float(everything)), 1.0)
+
+
+def needed_posterior(cost_miss: float, cost_fa: float) -> float:
+    """From which probability on naming the best speaker costs less than naming nobody.
+
+    Naming it costs cost_fa if it is somebody else, naming nobody costs cost_miss if it is it.
+    """
+    check_costs(cost_miss, cost_fa)
+    return cost_fa / (cost_fa + cost_miss)

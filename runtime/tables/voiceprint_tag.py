@@ -1,0 +1,58 @@
+"""A note beside a voiceprint archive that says which model made it.
+
+Voiceprints of two models can have the same size and still mean different things, so
+`enroll-speakers` writes `<archive>.json` with the fingerprint of the model's graphs.
+"""
+
+import json
+import os
+
+from dcaplda.runtime.errors import InputError
+from dcaplda.runtime.tables.scp import read_scp
+from dcaplda.runtime.tables.specifiers import parse_rspecifier, split_offset, writing
+
+_KEY = "model_fingerprint"
+
+
+def tag_name(archive: str) -> str:
+    """The note of an archive."""
+    return archive + ".json"
+
+
+def write_tag(archive: str, fingerprint: str) -> None:
+    """Write the note of an archive that is a file; there is none for stdout and pipes."""
+    if archive != "-" and not archive.startswith("|"):
+        with writing(tag_name(archive)) as stream:
+            stream.write((json.dumps({_KEY: fingerprint}) + "\n").encode())
+
+
+def check_tag(rspecifier: str, scp_root: str, fingerprint: str) -> bool:
+    """Whether a note beside every archive of the table says that this model made it.
+
+    False if some archive has no note; InputError if one names another model.
+    """
+    specifier = parse_rspecifier(rspecifier)
+    if not os.path.isfile(specifier.source):
+        return False  # a pipe or stdin
+    archives = {specifier.source}
+    if specifier.kind == "scp":
+        names = {split_offset(source)[0] for source in read_scp(specifier).values()}
+        archives = {os.path.join(scp_root, name) for name in names}
+    known = True
+    for archive in sorted(archives):
+        found = _fingerprint(tag_name(archive))
+        if found is not None and found != fingerprint:
+            raise InputError(
+                f"'{archive}': voiceprints of another model; enrol again with this one"
+            )
+        known &= found is not None
+    return known
+
+
+def _fingerprint(name: str) -> str | None:
+    try:
+        with open(name, encoding="utf-8") as stream:
+            note = json.load(stream)
+        return str(note[_KEY])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,44 @@
+"""Score files: `enroll test llr`, one line per trial, in the order of the trials."""
+
+import io
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dcaplda.runtime.tables.specifiers import writing
+from dcaplda.runtime.trials.lists import Trials
+
+# Lines formatted at once: large enough for speed, small enough for memory.
+_LINES_AT_ONCE = 500_000
+
+
+def write_scores(
+    target: str,
+    trials: Trials,
+    scores: NDArray[np.float32],
+    decisions: NDArray[np.bool_] | None = None,
+) -> None:
+    """Write one line per trial to an extended file name; see `specifiers.writing`.
+
+    A score is the shortest decimal that reads back as the same float32. Decisions add a
+    column of `accept` and `reject`.
+    """
+    import polars as pl
+
+    enroll, test = pl.Series(trials.enroll_ids), pl.Series(trials.test_ids)
+    verdicts = pl.Series(["reject", "accept"])
+    with writing(target) as stream:
+        for first in range(0, len(trials), _LINES_AT_ONCE):
+            part = slice(first, first + _LINES_AT_ONCE)
+            columns = {
+                "enroll": enroll.gather(trials.enroll_index[part]),
+                "test": test.gather(trials.test_index[part]),
+                "score": scores[part],
+            }
+            if decisions is not None:
+                columns["decision"] = verdicts.gather(decisions[part].astype(np.uint8))
+            lines = io.BytesIO()
+            pl.DataFrame(columns).write_csv(
+                lines, include_header=False, separator=" ", quote_style="never"
+            )
+            stream.write(lines.getbuffer())

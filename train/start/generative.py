@@ -1,0 +1,92 @@
+"""LDA and PLDA of some training data: a backend without calibration (paper, 4.2.1)."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dcaplda.train.data.labelled import TrainingData
+from dcaplda.train.start.covariances import Array, invertible, weighted_covariances
+from dcaplda.train.start.lda import Lda, fit_lda
+from dcaplda.train.start.offset_plda import class_weights, offset_form, offset_statistics
+from dcaplda.train.start.plda import PldaForm
+from dcaplda.train.start.plda_em import TwoCovariance, fit_two_covariance
+from dcaplda.train.training_config import InitSection
+
+
+@dataclass(frozen=True)
+class Generative:
+    """LDA and PLDA of some training data: a backend without calibration."""
+
+    lda: Lda
+    lda_dim: int
+    plda: TwoCovariance
+    form: PldaForm
+
+    def projected(self, embeddings: NDArray[np.floating]) -> Array:
+        """w of eq. 4, in float64."""
+        weight, bias = self.lda.first(self.lda_dim)
+        return projected(embeddings, weight, bias)
+
+    def scores(self, embeddings: NDArray[np.floating]) -> Array:
+        """Raw score (eq. 9) of each vector against each; (n, n)."""
+        return form_scores(self.form, self.projected(embeddings))
+
+
+def form_scores(form: PldaForm, x: Array) -> Array:
+    """Eq. 9 for each vector against each; (n, R) -> (n, n)."""
+    own = np.einsum("ij,jk,ik->i", x, form.auto, x, optimize=True) + x @ form.linear
+    return 2.0 * x @ form.cross @ x.T + own[:, None] + own[None, :] + form.offset
+
+
+def projected(embeddings: NDArray[np.floating], weight: Array, bias: Array) -> Array:
+    """w of eq. 4 from a projection, in float64."""
+    w = embeddings.astype(np.float64) @ weight.T + bias
+    norms: Array = np.linalg.norm(w, axis=1, keepdims=True)
+    return w / norms
+
+
+def fit_generative(
+    data: TrainingData, section: InitSection, lda_dim: int, notes: list[str]
+) -> Generative:
+    """LDA, then PLDA on the projected and length-normalised vectors."""
+    if section.subset == "one-per-recording":
+        data = data.one_per_recording()
+    classes: NDArray[np.integer] = data.speaker
+    if section.classes == "identity":
+        classes = np.unique(data.identity, return_inverse=True)[1]
+    if section.domain_offsets:
+        return _fit_with_offsets(data, classes, section, lda_dim, notes)
+    weights = class_weights(data, classes, section.balance)
+    covariances = weighted_covariances(data.embeddings, classes, weights)
+    lda = fit_lda(covariances, section.lda_shrinkage, notes, section.lda_scale)
+    w = projected(data.embeddings, *lda.first(lda_dim))
+    statistics = weighted_covariances(w, classes, weights)
+    plda = fit_two_covariance(statistics, section.em_iterations, section.em_min_divergence, notes)
+    plda = plda.shrunk(section.shrinkage, section.shrinkage_between)
+    return Generative(lda, lda_dim, plda, plda.form(notes))
+
+
+def _fit_with_offsets(
+    data: TrainingData,
+    classes: NDArray[np.integer],
+    section: InitSection,
+    lda_dim: int,
+    notes: list[str],
+) -> Generative:
+    """The same with the domains' offsets apart from the speakers (offset_plda.py)."""
+    raw = offset_statistics(data.embeddings, data, classes, section.balance)
+    around = replace(raw.around, within=raw.around.within + section.lda_group_offset * raw.groups)
+    lda = fit_lda(around, section.lda_shrinkage, notes, section.lda_scale)
+    w = projected(data.embeddings, *lda.first(lda_dim))
+    found = offset_statistics(w, data, classes, section.balance)
+    mean = found.around.mean
+    # The vectors that these covariances describe are around 0.
+    statistics = replace(found.around, mean=np.zeros_like(mean))
+    plda = fit_two_covariance(statistics, section.em_iterations, section.em_min_divergence, notes)
+    plda = plda.shrunk(section.shrinkage, section.shrinkage_between)
+    within = plda.within + section.copy_offset * found.copies
+    within = invertible(within, "PLDA within-speaker", notes)
+    shared = section.group_offset * found.groups + section.shared_offset * plda.between
+    plda = replace(plda, mean=mean, within=within)
+    return Generative(lda, lda_dim, plda, offset_form(plda.between, within, shared, mean))
