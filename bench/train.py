@@ -15,12 +15,12 @@ from timing import best_of, table  # noqa: E402
 
 from dcaplda.train.data.batches import BatchWalker  # noqa: E402
 from dcaplda.train.data.labelled import Labels, TrainingData, assemble  # noqa: E402
+from dcaplda.train.recipe.sections import BatchSection, ObjectiveSection  # noqa: E402
 from dcaplda.train.selection.devsets import DevSet, DevSource  # noqa: E402
 from dcaplda.train.selection.losses import Evaluator  # noqa: E402
 from dcaplda.train.selection.pair_plan import PairPlan  # noqa: E402
 from dcaplda.train.steps.objective import Optimizer  # noqa: E402
 from dcaplda.train.steps.plain_loss import plain_loss  # noqa: E402
-from dcaplda.train.training_config import BatchSection, ObjectiveSection  # noqa: E402
 
 DIM, DOMAINS, BATCH = 512, 6, 2048
 SETS, TRIALS = 8, 100_000

@@ -12,7 +12,7 @@ from dcaplda.runtime.errors import UsageError
 from dcaplda.runtime.files import replacing
 
 if TYPE_CHECKING:
-    from dcaplda.train.training_config import TrainingConfig
+    from dcaplda.train.recipe.sections import TrainingConfig
 
 USAGE = """Train a backend on a Kaldi data directory and a table of embeddings.
 
@@ -60,7 +60,7 @@ class Options(CommonOptions):
 
 
 def _recipe(options: Options) -> "TrainingConfig":
-    from dcaplda.train.recipe import load_recipe
+    from dcaplda.train.recipe.files import load_recipe
 
     config = load_recipe(options.config, options.set)
     model, run_section, data = config.model, config.run, config.data
@@ -98,7 +98,7 @@ def _train_one(options: Options, arguments: list[str], log: Log) -> int:
 
 
 def _train_seeds(options: Options, arguments: list[str], log: Log) -> int:
-    from dcaplda.train.recipe import config_to_toml
+    from dcaplda.train.recipe.files import config_to_toml
     from dcaplda.train.seeds import parse_seeds, run_all, seed_directory
 
     seeds = parse_seeds(options.seeds)

@@ -20,7 +20,8 @@ from dcaplda.train.data.directory import load_training_data
 from dcaplda.train.data.labelled import TrainingData
 from dcaplda.train.model.backend import Backend
 from dcaplda.train.model.config import VARIANTS, ModelConfig
-from dcaplda.train.recipe import config_to_dict, config_to_toml, first_difference
+from dcaplda.train.recipe.files import config_to_dict, config_to_toml, first_difference
+from dcaplda.train.recipe.sections import TrainingConfig
 from dcaplda.train.selection.losses import Evaluator
 from dcaplda.train.start.values import build_model, check_sizes, find_start, set_trainable
 from dcaplda.train.steps.averaging import Candidate
@@ -30,7 +31,6 @@ from dcaplda.train.steps.loop import Trainer
 from dcaplda.train.steps.progress import ProgressBar
 from dcaplda.train.store import load_model, save_model
 from dcaplda.train.summary import TABLE, data_statistics, dev_table, read_summary, write_summary
-from dcaplda.train.training_config import TrainingConfig
 
 CONFIG = "config.toml"
 LOCK = ".lock"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dcaplda.runtime.errors import InputError
 from dcaplda.train.data.labelled import TrainingData
 from dcaplda.train.data.rings import Ints, Rings
-from dcaplda.train.training_config import BatchSection
+from dcaplda.train.recipe.sections import BatchSection
 
 
 @dataclass(frozen=True)

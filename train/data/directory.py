@@ -11,7 +11,7 @@ from dcaplda.runtime.tables.text_lines import read_lines
 from dcaplda.runtime.tables.text_tables import read_durations, read_words
 from dcaplda.runtime.tables.vectors import read_vectors
 from dcaplda.train.data.labelled import Labels, TrainingData, assemble
-from dcaplda.train.training_config import DataSection
+from dcaplda.train.recipe.sections import DataSection
 
 # What Kaldi's augmentation scripts append to the ids of degraded copies.
 _AUGMENTED = re.compile(r"(-(noise|music|babble|reverb|aug))+$")

@@ -14,7 +14,7 @@ from torch import Tensor
 from dcaplda.runtime.errors import InputError
 from dcaplda.train.data.batches import Batch
 from dcaplda.train.data.labelled import TrainingData
-from dcaplda.train.training_config import BatchSection
+from dcaplda.train.recipe.sections import BatchSection
 
 Float32 = NDArray[np.float32]
 

@@ -19,8 +19,8 @@ from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.tables.text_tables import read_durations, read_lists, read_words
 from dcaplda.runtime.trials.lists import Trials, read_trials
 from dcaplda.train.data.directory import check_seconds, load_vectors
+from dcaplda.train.recipe.sections import DevSection
 from dcaplda.train.selection.pair_plan import PairPlan
-from dcaplda.train.training_config import DevSection
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from torch import Tensor
 from dcaplda.eval.metrics.scalars import cllr, eer, min_cllr_lin
 from dcaplda.train.model.backend import Backend
 from dcaplda.train.model.forms import Factors, model_forms
+from dcaplda.train.recipe.sections import DevSection
 from dcaplda.train.selection.devsets import DevSet, DevSource, load_dev_source
-from dcaplda.train.training_config import DevSection
 
 
 @dataclass(frozen=True)

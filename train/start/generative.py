@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcaplda.train.data.labelled import TrainingData
+from dcaplda.train.recipe.sections import InitSection
 from dcaplda.train.start.covariances import Array, invertible, weighted_covariances
 from dcaplda.train.start.lda import Lda, fit_lda
 from dcaplda.train.start.offset_plda import class_weights, offset_form, offset_statistics
 from dcaplda.train.start.plda import PldaForm
 from dcaplda.train.start.plda_em import TwoCovariance, fit_two_covariance
-from dcaplda.train.training_config import InitSection
 
 
 @dataclass(frozen=True)

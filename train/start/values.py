@@ -14,6 +14,7 @@ from dcaplda.train.data.labelled import TrainingData
 from dcaplda.train.model.backend import Backend
 from dcaplda.train.model.config import VARIANTS, ModelConfig
 from dcaplda.train.model.quadratic import Quadratic
+from dcaplda.train.recipe.sections import InitSection, TrainingConfig
 from dcaplda.train.start.calibration import (
     fit_duration_stage,
     fit_global,
@@ -22,7 +23,6 @@ from dcaplda.train.start.calibration import (
 from dcaplda.train.start.generative import Generative, fit_generative
 from dcaplda.train.start.lda import Lda
 from dcaplda.train.start.plda import PldaForm
-from dcaplda.train.training_config import InitSection, TrainingConfig
 
 
 @dataclass(frozen=True)

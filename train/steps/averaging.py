@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from dcaplda.train.recipe.sections import AveragingSection
 from dcaplda.train.steps.checkpoints import prefixed, unprefixed
-from dcaplda.train.training_config import AveragingSection
 
 Parameters = dict[str, Tensor]
 Judge = Callable[[Parameters], float]

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from dcaplda.runtime.errors import ModelError
 from dcaplda.runtime.files import replacing
-from dcaplda.train.recipe import first_difference
+from dcaplda.train.recipe.files import first_difference
 
 CHECKPOINT = "checkpoint.safetensors"
 FORMAT = 1

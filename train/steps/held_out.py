@@ -21,9 +21,9 @@ from dcaplda.train.data.folds import Part, domain_parts, speaker_parts
 from dcaplda.train.data.labelled import TrainingData
 from dcaplda.train.data.rings import Ints
 from dcaplda.train.model.backend import Backend
+from dcaplda.train.recipe.sections import BatchSection, TrainingConfig
 from dcaplda.train.start.covariances import Array
 from dcaplda.train.start.generative import Generative, fit_generative
-from dcaplda.train.training_config import BatchSection, TrainingConfig
 
 
 @dataclass(frozen=True)

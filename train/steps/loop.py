@@ -14,6 +14,7 @@ from dcaplda.train.data.batches import Batch, BatchWalker
 from dcaplda.train.data.disturbances import Disturber
 from dcaplda.train.data.labelled import TrainingData
 from dcaplda.train.model.backend import Backend
+from dcaplda.train.recipe.sections import TrainingConfig
 from dcaplda.train.selection.losses import Evaluator, Losses
 from dcaplda.train.steps.averaging import Candidate, Parameters, copied, make_averager
 from dcaplda.train.steps.checkpoints import (
@@ -26,7 +27,6 @@ from dcaplda.train.steps.checkpoints import (
 from dcaplda.train.steps.held_out import HeldOut, HeldOutWalker
 from dcaplda.train.steps.log import TrainingLog
 from dcaplda.train.steps.objective import Optimizer
-from dcaplda.train.training_config import TrainingConfig
 
 BAD_BATCH = "bad_batch.txt"
 

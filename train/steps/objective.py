@@ -13,9 +13,9 @@ from dcaplda.train.data.batches import Batch
 from dcaplda.train.data.disturbances import Disturbance, Disturber
 from dcaplda.train.data.labelled import TrainingData
 from dcaplda.train.model.backend import Backend
+from dcaplda.train.recipe.sections import ObjectiveSection
 from dcaplda.train.steps.held_out import HeldOut, at_held_out_start
 from dcaplda.train.steps.loss import batch_loss
-from dcaplda.train.training_config import ObjectiveSection
 
 
 def l2_weights(names: list[str], section: ObjectiveSection) -> dict[str, float]:

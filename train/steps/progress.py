@@ -5,8 +5,8 @@ import sys
 import time
 from collections.abc import Callable
 
+from dcaplda.train.recipe.sections import TrainingConfig
 from dcaplda.train.steps.loop import Progress
-from dcaplda.train.training_config import TrainingConfig
 
 # Seconds from one line to the next where stderr is not a terminal.
 LINE_EVERY = 60.0

@@ -6,7 +6,7 @@ from training_world import Sample, draw
 
 from dcaplda.runtime.errors import InputError
 from dcaplda.train.data.batches import BatchWalker, make_batch
-from dcaplda.train.training_config import BatchSection
+from dcaplda.train.recipe.sections import BatchSection
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from training_world import draw, write_data_dir, write_table
 
 from dcaplda.runtime.errors import DcapldaError, InputError, TableError
 from dcaplda.train.data.directory import load_training_data, load_vectors, read_labels, source_id
-from dcaplda.train.training_config import DataSection
+from dcaplda.train.recipe.sections import DataSection
 
 DATA = DataSection()
 

@@ -12,7 +12,7 @@ from dcaplda.train.data.batches import BatchWalker
 from dcaplda.train.data.disturbances import Disturber
 from dcaplda.train.model.config import ModelConfig
 from dcaplda.train.model.forms import model_forms
-from dcaplda.train.recipe import load_recipe
+from dcaplda.train.recipe.files import load_recipe
 from dcaplda.train.start.values import build_model, find_start
 from dcaplda.train.steps.objective import Optimizer
 

@@ -12,10 +12,10 @@ from training_world import all_trials, draw, write_data_dir, write_dev, write_ta
 from dcaplda.eval.metrics.scalars import cllr, min_cllr_lin
 from dcaplda.runtime.errors import DcapldaError, InputError
 from dcaplda.train.model.forms import Factors, model_forms
+from dcaplda.train.recipe.sections import DevSection
 from dcaplda.train.selection.devsets import load_dev_source
 from dcaplda.train.selection.losses import Evaluator
 from dcaplda.train.selection.pair_plan import PairPlan
-from dcaplda.train.training_config import DevSection
 
 pytestmark = pytest.mark.torch
 CPU = torch.device("cpu")

@@ -14,12 +14,12 @@ from dcaplda.train.data.batches import make_batch
 from dcaplda.train.data.directory import load_training_data
 from dcaplda.train.data.folds import speaker_folds
 from dcaplda.train.model.config import VARIANTS, ModelConfig
-from dcaplda.train.recipe import load_recipe
+from dcaplda.train.recipe.files import load_recipe
+from dcaplda.train.recipe.sections import InitSection
 from dcaplda.train.start.calibration import calibration_batch
 from dcaplda.train.start.generative import fit_generative, form_scores
 from dcaplda.train.start.plda import PldaForm
 from dcaplda.train.start.values import build_model, check_sizes, find_start
-from dcaplda.train.training_config import InitSection
 
 pytestmark = pytest.mark.torch
 SMALL = ["model.lda_dim=10", "model.side_hidden_dim=8", "model.side_info_dim=3"]

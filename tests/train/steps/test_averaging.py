@@ -1,8 +1,8 @@
 import pytest
 import torch
 
+from dcaplda.train.recipe.sections import AveragingSection
 from dcaplda.train.steps.averaging import BestAverage, NoAverage, RunningAverage, make_averager
-from dcaplda.train.training_config import AveragingSection
 
 pytestmark = pytest.mark.torch
 

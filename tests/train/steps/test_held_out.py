@@ -13,7 +13,7 @@ from dcaplda.train.data.batches import BatchWalker, make_batch
 from dcaplda.train.data.folds import domain_parts, speaker_parts
 from dcaplda.train.model.config import ModelConfig
 from dcaplda.train.model.quadratic import Quadratic
-from dcaplda.train.recipe import load_recipe
+from dcaplda.train.recipe.files import load_recipe
 from dcaplda.train.start.calibration import (
     fit_duration_stage,
     fit_global,

@@ -18,13 +18,13 @@ from training_world import draw, write_data_dir, write_dev, write_recipe
 
 from dcaplda.runtime.errors import DcapldaError, ModelError, UsageError
 from dcaplda.train.model.config import VARIANTS
-from dcaplda.train.recipe import load_recipe
+from dcaplda.train.recipe.files import load_recipe
+from dcaplda.train.recipe.sections import ObjectiveSection
 from dcaplda.train.run import Request, train
 from dcaplda.train.steps import checkpoints, loop
 from dcaplda.train.steps.loss import batch_loss
 from dcaplda.train.steps.objective import Optimizer, l2_weights
 from dcaplda.train.store import load_model
-from dcaplda.train.training_config import ObjectiveSection
 
 pytestmark = pytest.mark.torch
 CPU = torch.device("cpu")

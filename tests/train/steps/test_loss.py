@@ -13,9 +13,9 @@ from dcaplda.train.data.batches import Batch, BatchWalker, make_batch
 from dcaplda.train.data.labelled import TrainingData
 from dcaplda.train.model.backend import Backend
 from dcaplda.train.model.config import VARIANTS
+from dcaplda.train.recipe.sections import BatchSection
 from dcaplda.train.steps.loss import batch_loss
 from dcaplda.train.steps.plain_loss import plain_loss
-from dcaplda.train.training_config import BatchSection
 
 pytestmark = pytest.mark.torch
 PRIOR = 0.01

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dcaplda.runtime.errors import UsageError
-from dcaplda.train.training_config import DevSection, StageSection, TrainingConfig
+from dcaplda.train.recipe.sections import DevSection, StageSection, TrainingConfig
 
 # Keys of [[dev]] that name files; a relative one starts at the recipe's directory.
 _DEV_PATHS = ("xvectors", "durations", "trials", "spk2utt", "utt2dom", "scp_root")

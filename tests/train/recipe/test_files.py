@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from dcaplda.runtime.errors import UsageError
-from dcaplda.train.recipe import anchored, config_from_dict, config_to_toml, load_recipe
-from dcaplda.train.training_config import TrainingConfig
+from dcaplda.train.recipe.files import anchored, config_from_dict, config_to_toml, load_recipe
+from dcaplda.train.recipe.sections import TrainingConfig
 
 REPO = Path(__file__).parents[2]
 
