@@ -1,4 +1,4 @@
-"""Do the warnings mean something? The table of docs/embedding.md, on a simulated world.
+"""Do the warnings mean something? The tables of egs/simulated/RESULTS.md.
 
 python docs/plots/warnings.py <simulate-xvectors directory> <bundle>
 

@@ -1,4 +1,4 @@
-"""The examples of docs/embedding.md run, and its names are those of the graphs."""
+"""The examples of docs/embedding.md run, and docs/formats.md has the names of the graphs."""
 
 import doctest
 import re
@@ -14,7 +14,7 @@ from dcaplda.runtime import Backend
 
 pytestmark = pytest.mark.torch
 
-TEXT = Path(__file__).parents[2] / "docs" / "embedding.md"
+DOCS = Path(__file__).parents[2] / "docs"
 STATISTICS = {"statistics": {"durations": {"min": 10.0, "max": 240.0}}}
 
 
@@ -37,7 +37,7 @@ def test_the_examples_run(tmp_path: Path) -> None:
         "bobs_voiceprints": prints[others[0]],
         "eves_voiceprints": prints[others[-1]],
     }
-    found = doctest.testfile(str(TEXT), module_relative=False, globs=names)
+    found = doctest.testfile(str(DOCS / "embedding.md"), module_relative=False, globs=names)
     assert found.attempted > 10
     assert found.failed == 0
 
@@ -45,7 +45,7 @@ def test_the_examples_run(tmp_path: Path) -> None:
 def test_graphs_have_the_inputs_that_the_text_names(small_bundle: Path) -> None:
     import onnxruntime
 
-    text = TEXT.read_text()
+    text = (DOCS / "formats.md").read_text()
     for graph in ("backend", "voiceprint", "pairs", "compare", "search", "verify"):
         session = onnxruntime.InferenceSession(small_bundle / f"{graph}.onnx")
         for value in (*session.get_inputs(), *session.get_outputs()):
