@@ -118,7 +118,7 @@ def single() -> list[tuple[str, ...]]:
         "b.score(np.ones((1, 512)), [9.0], np.ones((1, 512)), [9.0])\n"
         "print(time.perf_counter() - t)"
     )
-    directory = str(backend._sessions._directory)
+    directory = str(backend.directory)
     first = min(
         float(
             subprocess.run(
@@ -156,7 +156,7 @@ def memory() -> list[tuple[str, ...]]:
         "status = dict(line.split(':', 1) for line in open('/proc/self/status'))\n"
         "print(int(status['VmHWM'].split()[0]) / 1024)"
     )
-    command = [sys.executable, "-c", program, str(backend._sessions._directory), str(THREADS)]
+    command = [sys.executable, "-c", program, str(backend.directory), str(THREADS)]
     start = time.perf_counter()
     peak = float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     return [

@@ -36,12 +36,13 @@ class Backend:
         self.threads = threads
         self.familiarity = read_familiarity(info.manifest, f"{directory}/model.json")
         """What training saw, for the warnings of enrolments and verifications."""
-        self._directory = directory
+        self.directory = directory
+        """Where the bundle lies."""
         self._sessions = Sessions(directory, info)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A pickled backend is loaded again, from the same place, where it arrives."""
-        return _reload, (str(Path(self._directory).resolve()), self.threads)
+        return _reload, (str(Path(self.directory).resolve()), self.threads)
 
     @classmethod
     def load(cls, directory: str | Path, *, threads: int | None = None) -> "Backend":
@@ -112,7 +113,7 @@ class Backend:
         llrs = np.empty(shape, dtype=np.float32) if out is None else out
 
         def work(tile: tuple[slice, slice]) -> None:
-            llrs[tile] = self._tile(left[tile[0]], right[tile[1]])
+            llrs[tile] = self.tile(left[tile[0]], right[tile[1]])
 
         for _ in run_jobs(work, tile_slices(*llrs.shape), self.threads):
             pass
@@ -129,7 +130,7 @@ class Backend:
         left, right = self._side(enroll, "enroll"), self._side(test, "test")
 
         def work(tile: tuple[slice, slice]) -> tuple[slice, slice, Float32]:
-            return *tile, self._tile(left[tile[0]], right[tile[1]])
+            return *tile, self.tile(left[tile[0]], right[tile[1]])
 
         return run_jobs(work, tile_slices(len(left), len(right)), self.threads)
 
@@ -242,10 +243,24 @@ class Backend:
         begin, end = part or (0, count)
         if not 0 <= begin <= end <= count:
             raise InputError(f"part = {part}: the list has {count} trials")
-        scorers = planner.Scorers(tile=self._tile, pairs=self._pairs)
+        scorers = planner.Scorers(tile=self.tile, pairs=self._pairs)
         return planner.score_trials(
             scorers, left, right, trials, (begin, end), self.threads, progress
         )
+
+    def tile(self, enroll: Float32, test: Float32) -> Float32:
+        """LLRs (E, T) of checked float32 voiceprints, in one call of the graph on this thread.
+
+        For those who cut and share out the work themselves; `compare` checks, cuts and shares.
+        """
+        return self._sessions.run("compare", {"enroll": enroll, "test": test})
+
+    def search_tile(self, probe: Float32, rows: Float32) -> Float32:
+        """The same of one voiceprint (1, K) against many (N, K): LLRs (1, N).
+
+        Of bundles that have search.onnx (`info.further_graphs`).
+        """
+        return self._sessions.run(SEARCH, {"test": probe, "enroll": rows})
 
     def _finite(self, voiceprints: Float32, ids: Sequence[str] | None) -> Float32:
         if not math.isfinite(np.vdot(voiceprints, voiceprints)):
@@ -260,15 +275,8 @@ class Backend:
     def _side(self, voiceprints: ArrayLike, what: str) -> Float32:
         return checks.as_matrix(voiceprints, what, self.info.voiceprint_dim)
 
-    def _tile(self, enroll: Float32, test: Float32) -> Float32:
-        return self._sessions.run("compare", {"enroll": enroll, "test": test})
-
     def _pairs(self, enroll: Float32, test: Float32) -> Float32:
         return self._sessions.run("pairs", {"enroll": enroll, "test": test})
-
-    def _one(self, probe: Float32, rows: Float32) -> Float32:
-        """One voiceprint (1, K) against many (N, K): LLRs (1, N)."""
-        return self._sessions.run(SEARCH, {"test": probe, "enroll": rows})
 
     def _extra_inputs(
         self, extra: Mapping[str, ArrayLike] | None, count: int

@@ -137,7 +137,7 @@ def _compared(
     """
     if VERIFY not in backend.info.further_graphs:
         test = _voiceprints(backend, matrix, seconds)
-        llrs = backend._tile(enrolled, test)
+        llrs = backend.tile(enrolled, test)
         (norm,), (distance,) = _norms(matrix), backend.familiarity.distances(test)
         return float(llrs.mean(dtype=np.float64)), norm, distance
     if len(enrolled) == 1:

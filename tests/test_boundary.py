@@ -1,12 +1,22 @@
-"""runtime/ and eval/ work where torch and onnx do not exist."""
+"""Imports go one way between rooms, and runtime/ and eval/ work without torch and onnx."""
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from rooms import (
+    HALLS,
+    MAY_IMPORT,
+    ROOT,
+    defined_names,
+    imported_rooms,
+    modules,
+    picture,
+    private_names,
+)
 
-ROOT = Path(__file__).parents[1]
 KALDI_FILES = {"plda": "plda", "transform": "transform.mat", "mean": "mean.vec"}
 BLOCK = """
 import sys
@@ -77,3 +87,61 @@ sys.exit(main(sys.argv[1:]))
     options = [f"--{name}={source / file}" for name, file in KALDI_FILES.items()]
     result = run(program, ("torch",), "--from=kaldi", *options, str(tmp_path / "bundle"))
     assert result.returncode == 0, result.stderr
+
+
+def test_imports_follow_the_table_of_rooms_and_use_all_of_it() -> None:
+    seen: dict[str, set[str]] = {room: set() for room in MAY_IMPORT}
+    wrong = []
+    for module in modules():
+        for room, name in imported_rooms(module):
+            if room != module.room:
+                seen[module.room].add(room)
+                if room not in MAY_IMPORT[module.room].split():
+                    wrong.append(f"{module.name} imports {name}: {module.room} -> {room}")
+    assert not wrong, "\n".join(wrong)
+    allowed = {room: set(others.split()) for room, others in MAY_IMPORT.items()}
+    assert allowed == seen, "the table allows an arrow that nobody uses"
+
+
+def test_the_table_has_no_way_round() -> None:
+    above: list[str] = []
+    for room, others in MAY_IMPORT.items():
+        assert set(others.split()) <= set(above), room
+        above.append(room)
+
+
+def test_no_private_name_is_used_across_rooms() -> None:
+    found = list(modules())
+    own = {room: defined_names([m.tree for m in found if m.room == room]) for room in MAY_IMPORT}
+    everybodys = set().union(*own.values())
+    wrong = [
+        f"{module.path.relative_to(ROOT)}:{line}: {name}"
+        for module in found
+        for line, name in private_names(module)
+        # Names that no room defines belong to other people's packages.
+        if name in everybodys - own[module.room]
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_room_says_what_lives_there_and_stays_a_room() -> None:
+    for folder in sorted({module.path.parent for module in modules()}):
+        name = str(folder.relative_to(ROOT))
+        door = (folder / "__init__.py").read_text(encoding="utf-8")
+        assert door.startswith('"""'), name
+        if "/" in name:
+            assert "In:" in door and "Out:" in door, name
+        files = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
+        # bin/ holds one module per tool, which is what somebody looks for there.
+        assert len(files) <= 14 or name == "bin", f"{name}: {len(files)} modules"
+
+
+def test_the_wheel_holds_every_room() -> None:
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    folders = {path.parent.relative_to(ROOT) for h in HALLS for path in (ROOT / h).rglob("*.py")}
+    assert sorted(listed) == sorted(".".join(("dcaplda", *folder.parts)) for folder in folders)
+
+
+def test_the_picture_of_the_architecture_is_the_table() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert picture() in page, "print it anew: python tests/rooms.py"

@@ -54,9 +54,9 @@ def rank(
     # A comparison prepares its enrolment side, which is cheap for the few probes and not for
     # the gallery; where the model does not tell the sides apart, they change places.
     symmetric = not backend.info.voiceprint_inputs
-    tile = backend._tile if symmetric else lambda left, right: backend._tile(right, left).T
+    tile = backend.tile if symmetric else lambda left, right: backend.tile(right, left).T
     if len(probes) == 1 and SEARCH in backend.info.further_graphs:
-        tile = backend._one
+        tile = backend.search_tile
     found = search_blocks(tile, blocks, probes, top_k, backend.threads, prior is not None)
     count = sum(len(block.numbers) for block in blocks)
     ids = place_lookup(blocks)

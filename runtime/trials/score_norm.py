@@ -12,11 +12,11 @@ The result is not an LLR: it has to be calibrated before a threshold of eq. 3 me
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dcaplda.runtime.backend import Backend
 from dcaplda.runtime.errors import InputError
 
 Float32 = NDArray[np.float32]
@@ -29,6 +29,13 @@ Strips = Callable[[int, int], Iterator[NDArray[np.floating]]]
 ROWS, COLUMNS = 512, 4096
 # A spread below this share of the mean's size is rounding, not variation.
 SMALLEST_SPREAD = 1e-6
+
+
+class Comparer(Protocol):
+    """What is asked of a backend here."""
+
+    def compare(self, enroll: ArrayLike, test: ArrayLike, /) -> Float32:
+        """LLR of every enrolment voiceprint against every test voiceprint."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,7 @@ def check_cohort(size: int, top_n: int | None) -> None:
 
 
 def enrolled_statistics(
-    backend: Backend,
+    backend: Comparer,
     enroll: ArrayLike,
     cohort: ArrayLike,
     top_n: int | None = None,
@@ -78,7 +85,7 @@ def enrolled_statistics(
 
 
 def tested_statistics(
-    backend: Backend,
+    backend: Comparer,
     test: ArrayLike,
     cohort: ArrayLike,
     top_n: int | None = None,

@@ -10,7 +10,6 @@ DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [*DOCS, ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("egs/**/*.md"))]
 ROOMS = "bin eval export runtime simulate train"
 FOLDERS = f"{ROOMS} bench docs egs examples tests".split()
-ARCHITECTURE = ROOT / "docs/architecture.md"  # in the map before it is written
 SUFFIXES = "py|sh|md|mjs|toml|txt|png"
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
@@ -61,8 +60,6 @@ def test_what_is_looked_for_is_found() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     for name, heading in links(page.read_text()):
         goal = page.parent / name if name else page
-        if goal == ARCHITECTURE and not goal.exists():
-            continue
         assert goal.exists(), f"({name})"
         if heading:
             assert heading in anchors(goal.read_text()), f"({name}#{heading})"
