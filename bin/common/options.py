@@ -27,6 +27,7 @@ from dcaplda.runtime.errors import DcapldaError, UsageError
 EXTRA_OF_MODULE = {
     "polars": "tools",
     "tqdm": "tools",
+    "kaldiio": "tools",
     "scipy": "eval",
     "matplotlib": "eval",
     "jinja2": "eval",
@@ -56,6 +57,15 @@ class CommonOptions:
     config: str = option("", "file of options (TOML, or lines of --name=value)")
     print_args: bool = option(True, "echo the command line to stderr")
     verbose: int = option(0, "higher numbers say more")
+
+    def __post_init__(self) -> None:
+        """Call every `check` that the classes of these options have, the bases' first.
+
+        A check raises ValueError; it need not call those of its bases.
+        """
+        for cls in reversed(type(self).__mro__):
+            if "check" in vars(cls):
+                vars(cls)["check"](self)
 
 
 class Log:
@@ -225,7 +235,7 @@ def parse(tool: Tool, argv: list[str]) -> tuple[CommonOptions, list[str]]:
     values = _read_config(given["config"], hints) if reads else {}
     try:
         options = tool.options(**{**values, **given})
-    except ValueError as error:  # __post_init__ range checks
+    except ValueError as error:  # of a check
         raise UsageError(str(error)) from None
     least, most = (
         tool.arguments if isinstance(tool.arguments, tuple) else (tool.arguments, tool.arguments)
