@@ -14,7 +14,7 @@ from dcaplda.runtime.tables.specifiers import (
     split_offset,
 )
 from dcaplda.runtime.tables.text_lines import read_lines
-from dcaplda.runtime.tables.vector_format import Broken, Span, locate
+from dcaplda.runtime.tables.vector_format import Broken, Locate, Span, locate
 
 # Archives kept open at once. Each holds a descriptor; a shuffled scp over more archives
 # than this is read correctly, only slower.
@@ -40,14 +40,18 @@ def read_scp(specifier: Rspecifier) -> dict[str, str]:
 
 
 def scp_entries(
-    specifier: Rspecifier, lines: Iterable[tuple[str, str]], root: str, skipped: list[str]
+    specifier: Rspecifier,
+    lines: Iterable[tuple[str, str]],
+    root: str,
+    skipped: list[str],
+    find: Locate = locate,
 ) -> Iterator[tuple[str, Buffer, Span]]:
-    """Locate the vector of each (id, file name); a permissive specifier fills `skipped`."""
+    """Locate the object of each (id, file name); a permissive specifier fills `skipped`."""
     files = _OpenFiles(root)
     for key, source in lines:
         try:
             data, position = files.find(source)
-            span = locate(data, position)
+            span = find(data, position)
         except (Broken, TableError) as error:
             message = f"'{specifier.text}': '{key}' points to '{source}': {error}"
             if not specifier.permissive:

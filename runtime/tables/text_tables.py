@@ -1,7 +1,9 @@
 """Tables with a number, a word or a list of words per id: utt2dur, num_utts, utt2spk, spk2utt.
 
 A table is named by a plain file name or behind `ark:` or `ark,t:`; pipes, stdin and gzip work
-as for vectors. Numbers may also be in Kaldi's binary form.
+as for vectors. Numbers may also be in Kaldi's binary form. kaldiio 2.18 is of no use here: it reads
+the second line of `u1 3.25`, `u2 10` as the numbers [2, 10], and a binary int32 as the length of a
+vector.
 """
 
 import math

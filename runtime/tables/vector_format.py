@@ -8,7 +8,7 @@ id and a blank before each.
 import re
 import struct
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -48,6 +48,10 @@ class Span(NamedTuple):
 
 class Broken(Exception):
     """What is wrong at one place of an archive; the caller adds the file and the id."""
+
+
+Locate = Callable[[Buffer, int], Span]
+"""Finds the object that starts at a byte of a buffer; raises Broken if there is none."""
 
 
 def locate(data: Buffer, position: int) -> Span:
@@ -118,8 +122,11 @@ def _first_bad_word(text: bytes) -> str:
     return text[:40].decode("utf-8", "replace")  # such as 1_0, which Python takes for 10
 
 
-def scan_archive(data: Buffer, place: str) -> Iterator[tuple[str, Span]]:
-    """Walk through an archive: the id and the location of each vector, in file order."""
+def scan_archive(data: Buffer, place: str, find: Locate = locate) -> Iterator[tuple[str, Span]]:
+    """Walk through an archive: the id and the location of each object, in file order.
+
+    `find` locates what follows an id; without it, vectors of floats.
+    """
     size = len(data)
     position = 0
     while position < size:
@@ -135,7 +142,7 @@ def scan_archive(data: Buffer, place: str) -> Iterator[tuple[str, Span]]:
                 f"{place}: the id {match[1][:40]!r} at byte {position} is not UTF-8; rename it"
             ) from None
         try:
-            span = locate(data, match.end())
+            span = find(data, match.end())
         except Broken as error:
             raise TableError(f"{place}: '{key}': {error}; make the archive again") from None
         yield key, span
