@@ -10,12 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcaplda.runtime.errors import ModelError
-from dcaplda.runtime.tables.kaldi_objects import (
-    KaldiPlda,
-    read_matrix_file,
-    read_plda_file,
-    read_vector_file,
-)
+from dcaplda.runtime.tables.kaldi_objects import KaldiPlda, read_plda_file, read_vector_file
+from dcaplda.runtime.tables.matrices import read_matrix_file
 
 Array = NDArray[np.float64]
 NORMALIZATIONS = ("plda", "simple", "none")

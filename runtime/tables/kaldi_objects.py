@@ -1,19 +1,29 @@
-"""Single Kaldi objects in a file of their own: a vector, a matrix, a PLDA model.
+"""Single Kaldi objects in a file of their own: a vector, a PLDA model, and what reads them.
 
-Binary (float or double) and text forms are told apart by the leading `\\0B`. Sizes in a header
-are checked against the size of the file before anything is allocated.
+Binary (float or double) and text forms are told apart by the leading `\\0B`. kaldiio decodes the
+binary vectors and matrices (see `object_format`); it knows no `<Plda>`, so the steps from one
+object to the next are taken here.
 """
 
 import re
-import struct
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dcaplda.runtime.errors import TableError
+from dcaplda.runtime.tables.object_format import (
+    COMPRESSED_MATRIX,
+    FLOAT_VECTOR,
+    PLAIN_MATRIX,
+    as_matrix,
+    decoded,
+    extent,
+    parse_rows,
+)
 from dcaplda.runtime.tables.specifiers import Buffer, read_input
-from dcaplda.runtime.tables.vector_format import Broken, parse_numbers
+from dcaplda.runtime.tables.vector_format import Broken
 
 _TOKEN = re.compile(rb"\s*(\S+)")
 
@@ -32,23 +42,15 @@ class KaldiPlda:
 
 def read_vector_file(name: str) -> NDArray[np.float64]:
     """A vector, as in mean.vec."""
-    reader = _Reader(name)
+    reader = ObjectReader(name)
     vector = reader.vector()
     reader.finish()
     return vector
 
 
-def read_matrix_file(name: str) -> NDArray[np.float64]:
-    """A matrix, as in transform.mat."""
-    reader = _Reader(name)
-    matrix = reader.matrix()
-    reader.finish()
-    return matrix
-
-
 def read_plda_file(name: str) -> KaldiPlda:
     """A PLDA model: `<Plda>`, mean, transform, psi, `</Plda>`."""
-    reader = _Reader(name)
+    reader = ObjectReader(name)
     reader.expect(b"<Plda>")
     plda = KaldiPlda(reader.vector(), reader.matrix(), reader.vector())
     reader.expect(b"</Plda>")
@@ -65,7 +67,7 @@ def read_plda_file(name: str) -> KaldiPlda:
     return plda
 
 
-class _Reader:
+class ObjectReader:
     """Takes one object after the other from a file."""
 
     def __init__(self, name: str) -> None:
@@ -98,67 +100,47 @@ class _Reader:
         if bytes(self.data[self.position :]).strip():
             raise self._fail("unexpected data after the object")
 
-    def _binary_values(self, kind: bytes, sizes: int) -> tuple[list[int], NDArray[np.float64]]:
-        head = bytes(self.data[self.position : self.position + 3])
-        dtype = {b"F" + kind + b" ": "<f4", b"D" + kind + b" ": "<f8"}.get(head)
-        if dtype is None:
-            what = "vector" if kind == b"V" else "matrix"
-            raise self._fail(f"{head!r} instead of a {what}")
-        shape = []
-        position = self.position + 3
-        for _ in range(sizes):
-            if position + 5 > len(self.data):
-                raise self._fail("the file ends too early")
-            width, size = struct.unpack_from("<Bi", self.data, position)
-            if width != 4 or size <= 0:
-                raise self._fail(f"a size of {size}")
-            shape.append(size)
-            position += 5
-        count = int(np.prod(np.array(shape, dtype=object)))
-        stop = position + count * np.dtype(dtype).itemsize
-        if stop > len(self.data):
-            raise self._fail(f"{count} values announced, but the file ends too early")
-        numbers = np.frombuffer(self.data, dtype, count, position).astype(np.float64)
+    def _binary(self, kinds: Collection[bytes], what: str) -> NDArray:
+        try:
+            stop = extent(self.data, self.position, kinds, what)
+        except Broken as error:
+            raise self._fail(str(error)) from None
+        numbers = decoded(self.data, self.position, stop)
         self.position = stop
-        return shape, numbers
+        return numbers
 
     def _text_rows(self) -> list[NDArray[np.float64]]:
         self.expect(b"[")
         stop = self.data.find(b"]", self.position)
         if stop < 0:
             raise self._fail("no closing ']'")
-        rows = []
-        for line in bytes(self.data[self.position : stop]).split(b"\n"):
-            if line.strip():
-                try:
-                    rows.append(parse_numbers(line))
-                except Broken as error:
-                    raise self._fail(f"an object with {error}") from None
+        try:
+            rows = parse_rows(bytes(self.data[self.position : stop]))
+        except Broken as error:
+            raise self._fail(f"an object with {error}") from None
         self.position = stop + 1
         return rows
 
     def vector(self) -> NDArray[np.float64]:
         """The next object, a vector."""
         if self.binary:
-            numbers = self._binary_values(b"V", 1)[1]
-        else:
-            rows = self._text_rows()
-            if len(rows) != 1:
-                raise self._fail(f"{len(rows)} rows instead of a vector")
-            numbers = rows[0]
-        return self._finite(numbers)
-
-    def matrix(self) -> NDArray[np.float64]:
-        """The next object, a matrix."""
-        if self.binary:
-            shape, numbers = self._binary_values(b"M", 2)
-            return self._finite(numbers.reshape(shape))
+            return self._finite(self._binary(FLOAT_VECTOR, "vector"))
         rows = self._text_rows()
-        if not rows or any(len(row) != len(rows[0]) for row in rows):
-            raise self._fail("a matrix without rows or with rows of unequal length")
-        return self._finite(np.array(rows))
+        if len(rows) != 1:
+            raise self._fail(f"{len(rows)} rows instead of a vector")
+        return self._finite(rows[0])
 
-    def _finite(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    def matrix(self, compressed: bool = False) -> NDArray[np.float64]:
+        """The next object, a matrix, which may also be a compressed one if `compressed`."""
+        if self.binary:
+            kinds = PLAIN_MATRIX + (COMPRESSED_MATRIX if compressed else ())
+            return self._finite(self._binary(kinds, "matrix"))
+        try:
+            return self._finite(as_matrix(self._text_rows()))
+        except Broken as error:
+            raise self._fail(str(error)) from None
+
+    def _finite(self, numbers: NDArray) -> NDArray[np.float64]:
         if not np.isfinite(numbers).all():
             raise self._fail("a NaN or infinite value before the object's end")
-        return numbers
+        return numbers.astype(np.float64)

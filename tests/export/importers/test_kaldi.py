@@ -13,12 +13,8 @@ from dcaplda.bin.import_model import main as import_model
 from dcaplda.bin.score_trials import main as score
 from dcaplda.export.importers import kaldi, kaldi_bundle
 from dcaplda.runtime import Backend
-from dcaplda.runtime.tables.kaldi_objects import (
-    KaldiPlda,
-    read_matrix_file,
-    read_plda_file,
-    read_vector_file,
-)
+from dcaplda.runtime.tables.kaldi_objects import KaldiPlda, read_plda_file, read_vector_file
+from dcaplda.runtime.tables.matrices import read_matrix_file
 
 pytestmark = pytest.mark.torch
 TOLERANCE = 5e-5
