@@ -45,7 +45,7 @@ class Options(CommonOptions):
 
 
 def speech_frames(options: Options, log: Log) -> Iterator[tuple[str, float]]:
-    """Utterances and their speech frames, from voice activity decisions."""
+    """Utterances and their speech frames, from voice activity decisions (floats or int32)."""
     import numpy as np
 
     from dcaplda.runtime.tables.vectors import iterate_vectors
@@ -86,7 +86,11 @@ def segment_seconds(table: str) -> Iterator[tuple[str, float]]:
 
 
 def recording_seconds(table: str, scp_root: str) -> Iterator[tuple[str, float]]:
-    """Utterances and the lengths of their WAV files, from the files' headers."""
+    """Utterances and the lengths of their WAV files, from the files' headers.
+
+    By the standard library: kaldiio 2.18 takes every format for PCM, so that 100 samples of
+    4-bit ADPCM pass for 50, and its `read_wav` loads the samples, too.
+    """
     import io
     import os
     import wave

@@ -1,3 +1,5 @@
+import struct
+import sys
 import wave
 from pathlib import Path
 
@@ -27,6 +29,40 @@ def test_voice_activity_is_summed(tmp_path: Path, capfd, form: str) -> None:
     assert main([f"--vad={source[form]}", str(tmp_path / "utt2dur")]) == 0
     assert (tmp_path / "utt2dur").read_text() == "a 0.03\nb 2.5\n"
     assert "'silent' has no speech" in capfd.readouterr().err
+
+
+def int_ark(**vectors: list[int]) -> bytes:
+    """An archive of int32 vectors: each number behind a byte 4."""
+    return b"".join(
+        key.encode() + b" \0B" + b"".join(struct.pack("<Bi", 4, x) for x in (len(row), *row))
+        for key, row in vectors.items()
+    )
+
+
+def test_voice_activity_may_be_int32(tmp_path: Path) -> None:
+    (tmp_path / "vad.ark").write_bytes(int_ark(a=[0, 1, 1, 0, 1], b=[1] * 250))
+    assert main([f"--vad=ark:{tmp_path}/vad.ark", str(tmp_path / "utt2dur")]) == 0
+    assert (tmp_path / "utt2dur").read_text() == "a 0.03\nb 2.5\n"
+
+
+def test_without_kaldiio_the_extra_is_named(tmp_path: Path, capfd, monkeypatch) -> None:
+    scp = write_scp(tmp_path, VAD)
+    monkeypatch.setitem(sys.modules, "kaldiio", None)
+    assert main([f"--vad=scp:{scp}", str(tmp_path / "utt2dur")]) == 1
+    assert "pip install 'dcaplda[tools]'" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("tag", [3, 7, 17, 0xFFFE])
+def test_only_pcm_has_a_length_that_can_be_trusted(tmp_path: Path, capfd, tag: int) -> None:
+    """Float, mu-law, ADPCM, extensible: kaldiio would take 100 samples of ADPCM for 50."""
+    form = struct.pack("<HHIIHH", tag, 1, 16000, 8000, 1, 4 if tag == 17 else 8)
+    chunks = (
+        b"WAVEfmt " + struct.pack("<I", 16) + form + b"data" + struct.pack("<I", 50) + bytes(50)
+    )
+    (tmp_path / "a.wav").write_bytes(b"RIFF" + struct.pack("<I", len(chunks)) + chunks)
+    (tmp_path / "wav.scp").write_text(f"a {tmp_path}/a.wav\n")
+    assert main([f"--wav=scp:{tmp_path}/wav.scp", f"{tmp_path}/out"]) == 1
+    assert "no readable PCM WAV file" in capfd.readouterr().err
 
 
 def test_frames_and_another_shift(tmp_path: Path) -> None:
@@ -72,6 +108,9 @@ def test_rounding_leaves_no_trace(tmp_path: Path) -> None:
         ("--num-frames={}", b"a 0\n", "no utterance has any speech"),
         ("--vad=ark:{}", binary_ark({"a": np.float32([0, 0.5])}), "'a' holds 0.5"),
         ("--vad=ark:{}", b"", "the table is empty"),
+        ("--vad=ark:{}", b"a \0B\4\2\0\0\0\4\1\0\0\0\4\2\0\0\0", "'a' holds 2"),
+        ("--vad=ark:{}", b"a \0B\4\2\0\0\0\4\1\0\0\0\4\1\0\0", "truncated"),
+        ("--vad=ark:cat {}; exit 3 |", binary_ark(VAD), "status 3"),
         ("--vad=ark:{}", binary_ark(VAD)[:-2], "truncated"),
         ("--vad={}", b"", "is not an rspecifier"),
         ("--wav=scp:{}", b"a nowhere.wav\n", "'a' points to 'nowhere.wav'"),
@@ -83,7 +122,10 @@ def test_rounding_leaves_no_trace(tmp_path: Path) -> None:
 def test_bad_input(tmp_path: Path, capfd, option: str, content: bytes, says: str) -> None:
     (tmp_path / "in").write_bytes(content)
     target = tmp_path / "out"
-    assert main([*option.format(tmp_path / "in").split(" "), str(target)]) == 1
+    options = [
+        f"--{word}" for word in option.format(tmp_path / "in").removeprefix("--").split(" --")
+    ]
+    assert main([*options, str(target)]) == 1
     errors = capfd.readouterr().err
     assert says in errors
     assert not target.exists()
