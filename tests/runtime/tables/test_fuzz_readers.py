@@ -22,6 +22,7 @@ from kaldi_files import binary_ark, binary_vector, random_vectors, text_ark, wri
 
 from dcaplda.runtime.errors import DcapldaError, TableError
 from dcaplda.runtime.tables.kaldi_objects import read_plda_file
+from dcaplda.runtime.tables.matrices import iterate_matrices, read_matrix_file
 from dcaplda.runtime.tables.specifiers import read_input
 from dcaplda.runtime.tables.text_tables import read_lists, read_numbers
 from dcaplda.runtime.tables.vectors import iterate_vectors, read_vectors
@@ -103,6 +104,65 @@ def test_binary_archives(tmp_path: Path, data, base: dict) -> None:
         with np.errstate(over="ignore"):
             np.testing.assert_array_equal(table.matrix, [v.astype(np.float32) for _, v in found])
         assert np.isfinite(table.matrix).all()
+
+
+@FUZZ
+@given(data=st.data())
+def test_int_vectors(tmp_path: Path, data) -> None:
+    """As for floats; damage may turn one kind into the other."""
+    numbers = {"u0": [1, 0, 1, 1], "u1": [0], "u2": [7, -7]}
+
+    def encoded(values: Any) -> bytes:
+        if np.asarray(values).dtype.kind == "f":
+            return binary_vector(values)
+        return b"\0B" + b"".join(struct.pack("<Bi", 4, x) for x in (len(values), *values))
+
+    good = b"".join(key.encode() + b" " + encoded(row) for key, row in numbers.items())
+    content = data.draw(damage(good))
+    found = attempt(lambda: list(iterate_vectors(f"ark:{put(tmp_path, content)}")))
+    if found is not None and b"[" not in content:
+        expected = b"".join(key.encode() + b" " + encoded(row) for key, row in found)
+        assert expected == content.replace(b"\t", b" ")
+
+
+MATRICES = {"m0": np.eye(2, 3, dtype=np.float32), "m1": np.float64([[0.5], [-3]])}
+
+
+@FUZZ
+@given(data=st.data())
+def test_binary_matrices(tmp_path: Path, data) -> None:
+    """What is accepted is exactly the encoding of what is returned."""
+
+    def encoded(matrix: np.ndarray) -> bytes:
+        kind = b"FM" if matrix.dtype == np.float32 else b"DM"
+        return b"\0B" + kind + struct.pack("<sBiBi", b" ", 4, len(matrix), 4, len(matrix.T))
+
+    good = b"".join(
+        key.encode() + b" " + encoded(matrix) + matrix.tobytes() for key, matrix in MATRICES.items()
+    )
+    content = data.draw(damage(good))
+    found = attempt(lambda: list(iterate_matrices(f"ark:{put(tmp_path, content)}")))
+    if found is not None and b"[" not in content:
+        again = (key.encode() + b" " + encoded(m) + m.tobytes() for key, m in found)
+        assert b"".join(again) == re.sub(rb"(m\d)\t", rb"\1 ", content)
+        assert all(np.isfinite(matrix).all() for _, matrix in found)
+
+
+@FUZZ
+@given(data=st.data(), kind=st.sampled_from([b"CM ", b"CM2 ", b"CM3 "]))
+def test_compressed_matrices(tmp_path: Path, data, kind: bytes) -> None:
+    """What is accepted is finite and has the announced shape, which fills the file."""
+    body = {b"CM ": 5 * 2 + 8 * 2, b"CM2 ": 2 * 5 * 2, b"CM3 ": 5 * 2}[kind]
+    codes = bytes(range(1, body + 1))
+    content = data.draw(damage(b"\0B" + kind + struct.pack("<ffii", -1, 4, 5, 2) + codes))
+    found = attempt(lambda: read_matrix_file(put(tmp_path, content)))
+    if found is not None and content[2:3] == b"C":
+        rows, columns = found.shape
+        start = content.index(b" ") + 9
+        assert struct.unpack_from("<ii", content, start) == (rows, columns)
+        stored = {b"CM ": rows + 8, b"CM2 ": 2 * rows, b"CM3 ": rows}[content[2 : start - 8]]
+        assert not content[start + 8 + stored * columns :].strip()
+        assert np.isfinite(found).all()
 
 
 NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"

@@ -221,6 +221,78 @@ def test_vectors_of_any_size_are_iterated(tmp_path: Path) -> None:
     assert {key: list(value) for key, value in found.items()} == {"a": [1, 0, 1], "b": [1]}
 
 
+def int_vector(*values: int) -> bytes:
+    """A vector of int32 as Kaldi writes it: each number behind a byte 4."""
+    return b"\0B" + b"".join(b"\4" + struct.pack("<i", x) for x in (len(values), *values))
+
+
+def test_int_vectors_are_iterated_but_are_no_embeddings(tmp_path: Path) -> None:
+    specifier = put(tmp_path, b"a " + int_vector(1, 0, -7) + b"b " + int_vector(5))
+    found = {key: value.tolist() for key, value in iterate_vectors(specifier)}
+    assert found == {"a": [1, 0, -7], "b": [5]}
+    with pytest.raises(TableError, match="unknown binary data"):
+        read_vectors(specifier)
+
+
+ITERATED = {
+    "truncated header": (HEADER[:-1], "truncated"),
+    "huge size": (HEADER + struct.pack("<i", 2**31 - 1) + b"1234", "2147483647 values announced"),
+    "negative size": (HEADER + struct.pack("<i", -4) + b"1234" * 9, "a size of -4"),
+    "zero size": (HEADER + struct.pack("<i", 0), "a size of 0"),
+    "wrong width": (b"a \0BFV \x08" + struct.pack("<i", 1) + b"1234", "corrupt header"),
+    "truncated ints": (b"a " + int_vector(1, 2)[:-1], "truncated: 2 values announced"),
+    "huge ints": (b"a \0B\4" + struct.pack("<i", 2**31 - 1) + b"1234", "truncated"),
+    "no ints": (b"a " + int_vector(), "a size of 0"),
+    "a damaged int": (b"a " + int_vector(1, 2, 3).replace(b"\4\2", b"\5\2"), "corrupt values"),
+    "single ints": (b"a \0B\4\1\0\0\0b \0B\4\1\0\0\0", "corrupt values"),
+    "matrix": (b"a \0BFM \4" + b"\0" * 20, "instead of a vector"),
+    "compressed": (b"a \0BCM2" + b"\0" * 20, "instead of a vector"),
+    "unknown kind": (b"a \0BXY \4" + b"\0" * 20, "instead of a vector"),
+    "a pickle": (b"a PKL" + b"\x80\4]\x94.", "neither a binary vector"),
+}
+
+
+@pytest.mark.parametrize(
+    "what",
+    [*(what for what in BROKEN if what not in ("unequal", "beyond float32", *ITERATED)), *ITERATED],
+)
+def test_what_is_iterated_is_checked_as_strictly(tmp_path: Path, what: str) -> None:
+    content, says = ITERATED.get(what) or BROKEN[what]
+    with pytest.raises(TableError) as caught:
+        list(iterate_vectors(put(tmp_path, content)))
+    assert says in str(caught.value)
+    assert "x.ark" in str(caught.value)
+
+
+def test_what_is_written_is_byte_for_byte_as_kaldi_writes_it(tmp_path: Path, monkeypatch) -> None:
+    golden = EXTRACTS / "kaldi"
+    table = read_vectors(f"ark:{golden}/test_xvector.ark")
+    monkeypatch.chdir(tmp_path)
+    write_vectors("ark,scp:test_xvector.ark,test_xvector.scp", table.ids, table.matrix)
+    for name in ("test_xvector.ark", "test_xvector.scp"):
+        assert (tmp_path / name).read_bytes() == (golden / name).read_bytes()
+
+
+def test_stdout_pipes_gzip_and_text_hold_the_same(tmp_path: Path, capfdbinary) -> None:
+    expected = binary_ark(VECTORS)
+    write_vectors("ark:-", VECTORS, MATRIX)
+    assert capfdbinary.readouterr().out == expected
+    write_vectors(f"ark:| cat > {tmp_path}/piped", VECTORS, MATRIX)
+    assert (tmp_path / "piped").read_bytes() == expected
+    write_vectors(f"ark:{tmp_path}/x.gz", VECTORS, MATRIX)
+    assert gzip.decompress((tmp_path / "x.gz").read_bytes()) == expected
+    write_vectors(f"ark,t:{tmp_path}/x.txt", ["a", "b"], np.float32([[0.1, 1], [-2.5e-9, 3e20]]))
+    assert (tmp_path / "x.txt").read_text() == "a  [ 0.1 1.0 ]\nb  [ -2.5e-09 3e+20 ]\n"
+
+
+def test_a_table_that_cannot_be_finished_leaves_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="argument 2 is longer"):
+        write_vectors(f"ark,scp:{tmp_path}/x.ark,{tmp_path}/x.scp", ["a", "b"], MATRIX)
+    with pytest.raises(TableError, match="status 3"):
+        write_vectors("ark:| cat > /dev/null; exit 3", VECTORS, MATRIX)
+    assert not list(tmp_path.iterdir())
+
+
 def test_many_archives_do_not_use_up_descriptors(tmp_path: Path) -> None:
     """Each file is opened by itself; a leak would pass the limit of most systems."""
     before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
