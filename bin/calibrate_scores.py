@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from dcaplda.bin.common.options import CommonOptions, Log, Tool, option, run
+from dcaplda.bin.common.option_groups import Joined
+from dcaplda.bin.common.options import Log, Tool, option, run
 from dcaplda.runtime.errors import UsageError
 
 USAGE = """Calibrate scores by linear logistic regression: llr = alpha * score + beta.
@@ -21,19 +22,16 @@ See also: score-trials, eval-scores
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(CommonOptions):
+class Options(Joined):
     """Options of calibrate-scores."""
 
     apply: str = option("", "calibration to apply, in place of fitting one")
     prior: float = option(0.01, "prior of a target trial in the cross-entropy that is minimized")
-    allow_missing: bool = option(False, "trials without a score are left out")
-    allow_extra: bool = option(False, "scores without a trial are ignored")
 
 
 def body(options: Options, arguments: list[str], log: Log) -> int:
     """Fit, or apply."""
     from dcaplda.eval import score_calibration
-    from dcaplda.eval.trials.keys import Allowance
     from dcaplda.runtime.tables.specifiers import check_output, writing
 
     check_output(arguments[-1])
@@ -47,9 +45,8 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
         return 0
     if len(arguments) != 3:
         raise UsageError("expected <trials> <scores> <calibration.json>, or --apply; see --help")
-    names = [name for name in ("missing", "extra") if getattr(options, f"allow_{name}")]
     trials, scores, target = arguments
-    calibration = score_calibration.fit(trials, scores, options.prior, Allowance.of(*names))
+    calibration = score_calibration.fit(trials, scores, options.prior, options.allowance())
     score_calibration.save(calibration, target)
     log.info(
         f"alpha {calibration.alpha:.5g}, beta {calibration.beta:.5g} from "

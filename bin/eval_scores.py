@@ -5,7 +5,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dcaplda.bin.common.options import CommonOptions, Log, Tool, option, run
+from dcaplda.bin.common.option_groups import (
+    Costs,
+    FrameShift,
+    Joined,
+    Seed,
+    Speakers,
+    TrialList,
+)
+from dcaplda.bin.common.options import Log, Tool, option, run
 from dcaplda.runtime.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,35 +43,27 @@ See also: score-trials, docs/metrics.md
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(CommonOptions):
+class Options(Joined, TrialList, Seed, Costs, Speakers, FrameShift):
     """Options of eval-scores."""
 
     table: str = option("", "TOML file of [[set]] and [[system]], in place of the arguments")
     names: str = option("", "names of the systems, between commas (default: the file names)")
     set_name: str = option("", "name of the set (default: the trials' file name)")
     prior: list[str] = option([], "priors of a target trial, between commas (default: 0.5,0.01)")
-    cost_miss: float = option(1.0, "cost of a miss in the DCF")
-    cost_fa: float = option(1.0, "cost of a false acceptance in the DCF")
     normalize_dcf: bool = option(True, "divide the DCF by that of the better blind answer")
     eer: str = option("rocch", "rocch (ROC convex hull) or kaldi (as compute-eer)")
     utt2spk: str = option("", "speakers: gives intervals by bootstrap over speakers")
     utt2dur: str = option("", "seconds of speech: gives results per pair of duration bins")
     utt2dom: str = option("", "domains: gives results per pair of domains")
-    spk2utt: str = option("", "utterances of the enrolment models, for the three tables above")
-    frame_shift: float = option(0.0, "if above 0, utt2dur counts frames of so many seconds")
     duration_bins: str = option("4,8,16,32", "seconds between the duration bins")
     bootstrap: int = option(1000, "bootstrap replicates; 0: no intervals")
     baseline: str = option("", "system that the others' differences in Cllr are measured from")
     confidence: float = option(0.95, "confidence of the intervals")
-    seed: int = option(0, "seed of the bootstrap")
+    # Trials without a label say nothing here.
     trials_form: str = option("auto", "auto, enroll-test-label or label-enroll-test (VoxCeleb)")
-    header: bool = option(False, "the files are tables with a header line (NIST's tsv, csv)")
-    enroll_column: str = option("", "column of the enrolment id, if not a usual name")
-    test_column: str = option("", "column of the test id, if not a usual name")
+    header: bool = option(False, "header line (NIST's tsv, csv); usual column names are known")
     label_column: str = option("", "column of the label, if not a usual name")
     score_column: str = option("", "column of the score, if not a usual name")
-    allow_missing: bool = option(False, "trials without a score are left out")
-    allow_extra: bool = option(False, "scores without a trial are ignored")
     allow_duplicate: bool = option(False, "of a repeated trial or score the first counts")
     allow_unlabelled: bool = option(False, "trials without a label are left out")
     json: str = option("", "write JSON to a file; alone or '-': to stdout, no table", bare="-")
@@ -74,7 +74,7 @@ class Options(CommonOptions):
     model: str = option("", "bundle directory of the first system, for the report's model card")
     title: str = option("Speaker verification scores", "title of the report")
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         """Check ranges."""
         if self.bootstrap < 0:
             raise ValueError(f"--bootstrap={self.bootstrap}: expected 0 or more")
@@ -111,9 +111,8 @@ def _bar(steps: Iterable[int], label: str) -> Iterable[int]:
 def _work(options: Options) -> "Work":
     from dcaplda.eval.evaluation import Work
     from dcaplda.eval.trials.conditions import check_edges
-    from dcaplda.eval.trials.keys import ALLOWED, Allowance, Columns
+    from dcaplda.eval.trials.keys import Columns
 
-    allowed = [name for name in ALLOWED if getattr(options, f"allow_{name}")]
     given = {
         name: (getattr(options, f"{name}_column").lower(),)
         for name in ("enroll", "test", "label", "score")
@@ -121,7 +120,7 @@ def _work(options: Options) -> "Work":
     }
     return Work(
         settings=_settings(options),
-        allow=Allowance.of(*allowed),
+        allow=options.allowance(),
         form=options.trials_form,
         columns=Columns(**given) if options.header or given else None,
         n_replicates=options.bootstrap,

@@ -39,7 +39,7 @@ class Options(CommonOptions):
     center: bool = option(True, "cosine: subtract the mean of the embeddings")
     calibration: str = option("", "cosine: calibration of calibrate-scores, to give LLRs")
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         """Check ranges."""
         if not 0.0 <= self.smoothing < float("inf"):
             raise ValueError(f"--smoothing={self.smoothing:g}: expected a number of at least 0")

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dcaplda.bin.common.options import CommonOptions, Log, Tool, option, run
+from dcaplda.bin.common.option_groups import Seed
+from dcaplda.bin.common.options import Log, Tool, option, run
 from dcaplda.runtime.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,17 +32,11 @@ See also: train-backend, score-trials, eval-scores; docs/simulated-world.md
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(CommonOptions):
+class Options(Seed):
     """Options of simulate-xvectors."""
 
-    seed: int = option(0, "draws the world's parameters and everything that happens in it")
     scale: float = option(1.0, "multiplies the number of training speakers of every domain")
     oracle: bool = option(True, "write the exact LLRs of all trials")
-
-    def __post_init__(self) -> None:
-        """Check ranges."""
-        if self.seed < 0:
-            raise ValueError(f"--seed={self.seed}: expected at least 0")
 
 
 def body(options: Options, arguments: list[str], log: Log) -> int:

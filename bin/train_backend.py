@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dcaplda.bin.common.options import CommonOptions, Log, Tool, option, run
+from dcaplda.bin.common.option_groups import ScpRoot, Threads, check_not_negative
+from dcaplda.bin.common.options import Log, Tool, option, run
 from dcaplda.runtime.errors import UsageError
 from dcaplda.runtime.files import replacing
 
@@ -31,7 +32,7 @@ See also: export-onnx, score-trials, eval-scores
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(CommonOptions):
+class Options(Threads, ScpRoot):
     """Options of train-backend."""
 
     config: str = option("", "recipe (TOML); empty: the paper's settings, no development sets")
@@ -44,17 +45,13 @@ class Options(CommonOptions):
     resume: bool = option(False, "go on with a run that was stopped")
     set: list[str] = option([], "section.key=value of the recipe, as stage1.steps=200; repeatable")
     device: str = option("auto", "auto, cpu, cuda or cuda:N")
-    threads: int = option(0, "processor threads; 0: all")
-    scp_root: str = option("", "directory where relative file names in an scp start")
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         """Check ranges and options that exclude each other."""
         if self.jobs < 1:
             raise ValueError(f"--jobs={self.jobs}: expected at least 1")
-        if self.threads < 0:
-            raise ValueError(f"--threads={self.threads}: expected at least 0")
-        if self.seed is not None and self.seed < 0:
-            raise ValueError(f"--seed={self.seed}: expected at least 0")
+        if self.seed is not None:
+            check_not_negative(self, "seed")
         if self.seed is not None and self.seeds:
             raise ValueError("--seed and --seeds exclude each other")
 

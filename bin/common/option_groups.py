@@ -1,0 +1,208 @@
+"""Options that several tools share, as groups that a tool's option class is put together from.
+
+A group is a base class: its options have one type, default and line of help wherever they
+occur, and its `check` is called whenever such options are made (see CommonOptions). Help lists
+the groups from the last base of a class to the first, then the tool's own options. What is done
+with the options lies in `sides`, `trial_sides` and `cohort`.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dcaplda.bin.common.options import CommonOptions, option
+
+if TYPE_CHECKING:
+    from dcaplda.eval.trials.keys import Allowance
+
+# What a model of several utterances is compared by.
+MULTI_ENROLL = ("scores", "voiceprints")
+
+
+def shown(name: str, value: object) -> str:
+    """An option as it stands on the command line."""
+    text = f"{value:g}" if isinstance(value, float) else value
+    return f"--{name.replace('_', '-')}={text}"
+
+
+def check_choice(options: CommonOptions, name: str, allowed: tuple[str, ...]) -> None:
+    """Raise ValueError unless the option has one of the values."""
+    value = getattr(options, name)
+    if value not in allowed:
+        raise ValueError(f"{shown(name, value)}: expected {' or '.join(allowed)}")
+
+
+def check_not_negative(options: CommonOptions, name: str) -> None:
+    """Raise ValueError for a value below zero, or one that is not a number."""
+    value = getattr(options, name)
+    if not value >= 0:
+        raise ValueError(f"{shown(name, value)}: cannot be negative")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seed(CommonOptions):
+    """Where random numbers start."""
+
+    seed: int = option(0, "seed of everything that is drawn")
+
+    def check(self) -> None:
+        """Seeds count from 0."""
+        check_not_negative(self, "seed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Threads(CommonOptions):
+    """How much of the machine is used."""
+
+    threads: int = option(0, "threads to use; 0: all cores")
+
+    def check(self) -> None:
+        """Threads count from 0."""
+        check_not_negative(self, "threads")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScpRoot(CommonOptions):
+    """Where an scp's files are."""
+
+    scp_root: str = option("", "directory where relative file names in an scp start")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameShift(CommonOptions):
+    """The unit of durations."""
+
+    frame_shift: float = option(
+        0.0, "if above 0, durations are numbers of frames (utt2num_frames) of so many seconds"
+    )
+
+    def check(self) -> None:
+        """Time does not run backwards."""
+        check_not_negative(self, "frame_shift")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speakers(CommonOptions):
+    """Who the utterances belong to."""
+
+    spk2utt: str = option("", "models or speakers of several utterances: 'name utt1 utt2 ...'")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Averaged(Speakers):
+    """Vectors that stand for several utterances already."""
+
+    num_utts: str = option("", "utterances behind each enrolment vector (imported Kaldi models)")
+
+    def check(self) -> None:
+        """A vector is averaged, or one of those that a model has."""
+        if self.num_utts and self.spk2utt:
+            raise ValueError("--num-utts is for averaged vectors, --spk2utt for single ones")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embeddings(Speakers, Threads, ScpRoot, FrameShift):
+    """Tables of embeddings for a model: what is read with them, and what may be missing."""
+
+    durations: str = option("", "seconds of speech of the utterances (utt2dur)")
+    allow_missing: bool = option(False, "leave out what is missing, and count it")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoSides(Embeddings):
+    """Embeddings of an enrolment side and of a test side."""
+
+    enroll_durations: str = option("", "seconds of speech of the enrolment side")
+    test_durations: str = option("", "seconds of speech of the test side")
+    multi_enroll: str = option(
+        "scores", "models of several utterances: mean of the scores, or of the voiceprints' inputs"
+    )
+    enroll_voiceprints: bool = option(
+        False, "the enrolment table holds voiceprints of enroll-speakers, not embeddings"
+    )
+
+    def check(self) -> None:
+        """Voiceprints are made: their inputs cannot be averaged any more."""
+        check_choice(self, "multi_enroll", MULTI_ENROLL)
+        if self.enroll_voiceprints and self.multi_enroll == "voiceprints":
+            raise ValueError("--enroll-voiceprints: averaging belongs to enroll-speakers")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialSides(Averaged, TwoSides):
+    """Both sides of a list of trials."""
+
+    min_duration: float = option(0.0, "segments with less seconds of speech count as short")
+    short: str = option("error", "what a short segment means: error, zero (LLR 0) or score")
+
+    def check(self) -> None:
+        """Check choices and ranges."""
+        check_choice(self, "short", ("error", "zero", "score"))
+        check_not_negative(self, "min_duration")
+        if self.enroll_voiceprints and self.num_utts:
+            raise ValueError("--enroll-voiceprints: --num-utts belongs to enroll-speakers")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cohort(ScpRoot, FrameShift):
+    """Score normalization by a cohort."""
+
+    score_norm: str = option("", "normalize by a cohort: s (S-norm) or as (AS-Norm1); not LLRs")
+    cohort: str = option("", "rspecifier of the cohort's embeddings, for --score-norm")
+    cohort_durations: str = option("", "seconds of speech of the cohort")
+    top_n: int = option(0, "highest cohort scores that AS-Norm1 takes for each side")
+
+    def check(self) -> None:
+        """Refuse combinations that mean nothing."""
+        if self.score_norm:
+            check_choice(self, "score_norm", ("s", "as"))
+        if bool(self.score_norm) != bool(self.cohort):
+            raise ValueError("--score-norm and --cohort go together")
+        if (self.score_norm == "as") != bool(self.top_n):
+            raise ValueError("--score-norm=as needs --top-n=N, and only it does")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs(CommonOptions):
+    """Costs of the two errors."""
+
+    cost_miss: float = option(1.0, "cost of a miss")
+    cost_fa: float = option(1.0, "cost of a false acceptance")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision(Costs):
+    """Accept or reject, by Bayes' rule (eq. 3)."""
+
+    prior: float | None = option(
+        None, "prior of a target trial, for the costs: adds a column accept or reject"
+    )
+
+    def check(self) -> None:
+        """Costs without a prior decide nothing."""
+        if self.prior is None and (self.cost_miss, self.cost_fa) != (1.0, 1.0):
+            raise ValueError("--cost-miss and --cost-fa need --prior")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialList(CommonOptions):
+    """How a list of trials is written."""
+
+    trials_form: str = option(
+        "auto", "auto, enroll-test, enroll-test-label or label-enroll-test (VoxCeleb)"
+    )
+    enroll_column: str = option("", "column of the enrolment id, for trials with a header line")
+    test_column: str = option("", "column of the test id, for trials with a header line")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Joined(CommonOptions):
+    """Trials and scores that are joined by their ids, and what may be odd about them."""
+
+    allow_missing: bool = option(False, "trials without a score are left out")
+    allow_extra: bool = option(False, "scores without a trial are ignored")
+
+    def allowance(self) -> "Allowance":
+        """What the user accepts, of all that the tool has an option for."""
+        from dcaplda.eval.trials.keys import ALLOWED, Allowance
+
+        return Allowance.of(*[name for name in ALLOWED if getattr(self, f"allow_{name}", False)])
