@@ -8,7 +8,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dcaplda.bin.common.options import CommonOptions, Log, Tool, option, run
+from dcaplda.bin.common.option_groups import (
+    Cohort,
+    Decision,
+    TrialList,
+    TrialSides,
+    check_choice,
+)
+from dcaplda.bin.common.options import Log, Tool, option, run
 from dcaplda.runtime.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,73 +43,24 @@ See also: export-onnx, import-model, enroll-speakers, compute-durations, eval-sc
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(CommonOptions):
+class Options(Cohort, Decision, TrialList, TrialSides):
     """Options of score-trials."""
 
-    durations: str = option("", "seconds of speech of both sides (utt2dur)")
-    enroll_durations: str = option("", "seconds of speech of the enrolment side")
-    test_durations: str = option("", "seconds of speech of the test side")
-    frame_shift: float = option(
-        0.0, "if above 0, durations are numbers of frames (utt2num_frames) of so many seconds"
-    )
-    spk2utt: str = option("", "enrolment models of several utterances: 'model utt1 utt2 ...'")
-    multi_enroll: str = option(
-        "scores", "models of several utterances: mean of the scores, or of the voiceprints' inputs"
-    )
-    num_utts: str = option("", "utterances behind each enrolment vector (imported Kaldi models)")
-    enroll_voiceprints: bool = option(
-        False, "the enrolment table holds voiceprints of enroll-speakers, not embeddings"
-    )
-    scp_root: str = option("", "directory where relative file names in an scp start")
-    trials_form: str = option(
-        "auto", "auto, enroll-test, enroll-test-label or label-enroll-test (VoxCeleb)"
-    )
-    enroll_column: str = option("", "column of the enrolment id, for trials with a header line")
-    test_column: str = option("", "column of the test id, for trials with a header line")
-    allow_missing: bool = option(False, "leave out trials whose ids are missing, and count them")
-    min_duration: float = option(0.0, "segments with less seconds of speech count as short")
-    short: str = option("error", "what a short segment means: error, zero (LLR 0) or score")
-    prior: float | None = option(None, "prior of a target trial: adds a column accept or reject")
-    cost_miss: float = option(1.0, "cost of a miss, with --prior")
-    cost_fa: float = option(1.0, "cost of a false acceptance, with --prior")
     output: str = option("llr", "llr, or posterior (needs --prior)")
-    score_norm: str = option("", "normalize by a cohort: s (S-norm) or as (AS-Norm1); not LLRs")
-    cohort: str = option("", "rspecifier of the cohort's embeddings, for --score-norm")
-    cohort_durations: str = option("", "seconds of speech of the cohort")
-    top_n: int = option(0, "highest cohort scores that AS-Norm1 takes for each side")
     part: int = option(1, "which of --num-parts slices of the trials to score, from 1")
     num_parts: int = option(1, "cat of the parts' score files equals the whole, byte for byte")
-    threads: int = option(0, "threads to use (default: all cores)")
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         """Check ranges and combinations."""
-        choices = {
-            "multi_enroll": ("scores", "voiceprints"),
-            "short": ("error", "zero", "score"),
-            "output": ("llr", "posterior"),
-        }
-        for name, allowed in choices.items():
-            value = getattr(self, name)
-            if value not in allowed:
-                shown = f"--{name.replace('_', '-')}={value}"
-                raise ValueError(f"{shown}: expected {' or '.join(allowed)}")
+        check_choice(self, "output", ("llr", "posterior"))
         if self.num_parts < 1 or not 1 <= self.part <= self.num_parts:
             raise ValueError(f"--part={self.part} --num-parts={self.num_parts}: parts count from 1")
-        if self.prior is None and (
-            self.output == "posterior" or (self.cost_miss, self.cost_fa) != (1.0, 1.0)
-        ):
+        if self.prior is None and self.output == "posterior":
             raise ValueError("--output=posterior, --cost-miss and --cost-fa need --prior")
-        if self.threads < 0 or not self.min_duration >= 0 or not self.frame_shift >= 0:
-            raise ValueError("--threads, --min-duration and --frame-shift cannot be negative")
-        if self.score_norm or self.cohort or self.top_n:
-            from dcaplda.bin.common.cohort import check_options
-
-            check_options(self)
-        if self.num_utts and self.spk2utt:
-            raise ValueError("--num-utts is for averaged vectors, --spk2utt for single ones")
-        if self.enroll_voiceprints and (self.num_utts or self.multi_enroll == "voiceprints"):
+        if self.score_norm and (self.prior is not None or self.short == "zero"):
             raise ValueError(
-                "--enroll-voiceprints: averaging and --num-utts belong to enroll-speakers"
+                "--score-norm gives scores that are not LLRs: no --prior, no --short=zero; "
+                "calibrate them first (calibrate-scores)"
             )
 
 

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dcaplda.bin.common.options import CommonOptions, Log, Tool, option, run
+from dcaplda.bin.common.option_groups import Decision, TwoSides
+from dcaplda.bin.common.options import Log, Tool, option, run
 from dcaplda.runtime.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dcaplda.bin.common.utterances import Models, Utterances
     from dcaplda.runtime.backend import Backend
     from dcaplda.runtime.gallery.blocks import Block
     from dcaplda.runtime.gallery.search import Ranking
@@ -36,54 +36,31 @@ See also: enroll-speakers, score-trials
 """
 
 TESTS_AT_ONCE = 4096
+# What it means here that a table lacks an id.
+LACKING = "are missing"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(CommonOptions):
+class Options(Decision, TwoSides):
     """Options of search-speakers."""
 
-    durations: str = option("", "seconds of speech of both sides (utt2dur)")
-    enroll_durations: str = option("", "seconds of speech of the enrolment side")
-    test_durations: str = option("", "seconds of speech of the test side")
-    frame_shift: float = option(
-        0.0, "if above 0, durations are numbers of frames (utt2num_frames) of so many seconds"
-    )
-    spk2utt: str = option("", "speakers of several utterances: 'speaker utt1 utt2 ...'")
-    multi_enroll: str = option(
-        "scores",
-        "speakers of several utterances: mean of the scores, or of the voiceprints' inputs",
-    )
-    enroll_voiceprints: bool = option(
-        False, "the enrolment table holds voiceprints of enroll-speakers, not embeddings"
-    )
-    scp_root: str = option("", "directory where relative file names in an scp start")
-    top_k: int = option(10, "speakers per test utterance")
+    # Another prior than that of a trial: the candidates share it.
     prior: float | None = option(
         None, "probability that the speaker is enrolled: adds a column accept or reject"
     )
-    cost_miss: float = option(1.0, "cost of a miss, with --prior")
-    cost_fa: float = option(1.0, "cost of a false acceptance, with --prior")
+    top_k: int = option(10, "speakers per test utterance")
     gallery_out: str = option("", "keep the enrolled speakers in this new gallery file")
-    allow_missing: bool = option(False, "leave out what is missing, and count it")
-    threads: int = option(0, "threads to use (default: all cores)")
 
-    def __post_init__(self) -> None:
-        """Check ranges and combinations."""
-        if self.multi_enroll not in ("scores", "voiceprints"):
-            raise ValueError(f"--multi-enroll={self.multi_enroll}: expected scores or voiceprints")
+    def check(self) -> None:
+        """Check ranges."""
         if self.top_k < 1:
             raise ValueError(f"--top-k={self.top_k}: expected at least 1")
-        if self.threads < 0 or not self.frame_shift >= 0:
-            raise ValueError("--threads and --frame-shift cannot be negative")
-        if self.prior is None and (self.cost_miss, self.cost_fa) != (1.0, 1.0):
-            raise ValueError("--cost-miss and --cost-fa need --prior")
-        if self.enroll_voiceprints and self.multi_enroll == "voiceprints":
-            raise ValueError("--enroll-voiceprints: averaging belongs to enroll-speakers")
 
 
 def body(options: Options, arguments: list[str], log: Log) -> int:
     """Read both sides, search, write."""
-    from dcaplda.bin.common.utterances import Source, load
+    from dcaplda.bin.common.sides import need_seconds, report_missing, tested_side
+    from dcaplda.bin.common.utterances import load
     from dcaplda.runtime.backend import Backend
     from dcaplda.runtime.gallery.search import needed_posterior, rank
     from dcaplda.runtime.tables.specifiers import check_output, writing
@@ -93,15 +70,12 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     needed = needed_posterior(options.cost_miss, options.cost_fa)
     backend = Backend.load(model_dir, threads=options.threads or None)
     blocks = _speakers(options, enrolled, backend, log)
-    source = Source(
-        vectors=test_table,
-        durations=options.test_durations or options.durations,
-        frame_shift=options.frame_shift,
-        scp_root=options.scp_root,
-    )
-    timed = _timed(backend, source.durations, "test")
+    source = tested_side(options, test_table)
+    timed = backend.info.uses_durations
+    if timed:
+        need_seconds(source.durations, "--durations=utt2dur or --test-durations")
     tests = load(source, None, backend, timed, log)
-    _report_missing(tests.missing, options.allow_missing, log)
+    report_missing(tests.missing, LACKING, options.allow_missing, log)
     if not tests.ids:
         raise InputError(f"'{test_table}': no utterance is left to search for")
     prints = tests.voiceprints(backend)
@@ -126,25 +100,6 @@ def _lines(names: list[str], rankings: "list[Ranking]", needed: float) -> Iterat
                 verdict = " accept" if not place and ranking.posterior >= needed else " reject"
             # The shortest decimal that reads back as the same float32.
             yield f"{name} {match.speaker} {np.float32(match.llr)}{verdict}\n"
-
-
-def _timed(backend: "Backend", durations: str, side: str) -> bool:
-    if backend.info.uses_durations and not durations:
-        raise UsageError(
-            f"this model needs the seconds of speech: give --durations=utt2dur or "
-            f"--{side}-durations"
-        )
-    return backend.info.uses_durations
-
-
-def _report_missing(missing: dict[str, str], allow_missing: bool, log: Log) -> None:
-    if not missing:
-        return
-    name, table = next(iter(missing.items()))
-    message = f"{len(missing)} are missing, the first is '{name}': not in '{table}'"
-    if not allow_missing:
-        raise InputError(f"{message}; complete the table, or leave them out with --allow-missing")
-    log.warning(message)
 
 
 def _speakers(options: Options, enrolled: str, backend: "Backend", log: Log) -> "tuple[Block, ...]":
@@ -177,52 +132,20 @@ def _speakers(options: Options, enrolled: str, backend: "Backend", log: Log) -> 
 
 def _from_table(options: Options, enrolled: str, backend: "Backend", log: Log) -> "Named":
     """Ids of a table and their voiceprints."""
-    from dcaplda.bin.common.trial_sides import report_incomplete
-    from dcaplda.bin.common.utterances import Source, arrange, load, read_members
-    from dcaplda.runtime.tables.text_tables import read_lists
+    from dcaplda.bin.common.sides import enrol, enrolled_side, need_seconds
 
-    source = Source(
-        vectors=enrolled,
-        durations=options.enroll_durations or options.durations,
-        frame_shift=options.frame_shift,
-        scp_root=options.scp_root,
-        are_voiceprints=options.enroll_voiceprints,
-    )
-    timed = not options.enroll_voiceprints and _timed(backend, source.durations, "enroll")
-    if not options.spk2utt:
-        utterances = load(source, None, backend, timed, log)
-        _report_missing(utterances.missing, options.allow_missing, log)
-        names, offsets = utterances.ids, list(range(len(utterances.ids) + 1))
-        made = utterances.voiceprints(backend)
-    else:
-        names = list(read_lists(options.spk2utt))
-        members = read_members(options.spk2utt, names)
-        wanted = {name for group in members.values() for name in group}
-        utterances = load(source, wanted, backend, timed, log)
-        models = arrange(names, members, options.spk2utt, utterances)
-        _report_missing(models.missing, options.allow_missing, log)
-        report_incomplete(models, options.spk2utt, options.allow_missing, log)
-        names = [name for name in names if name not in models.missing]
-        offsets, made = models.offsets.tolist(), _of_models(options, backend, utterances, models)
-        if len(made) == len(names):
-            offsets = list(range(len(names) + 1))
-    if not names:
+    source = enrolled_side(options, enrolled)
+    timed = backend.info.uses_durations and not options.enroll_voiceprints
+    if timed:
+        need_seconds(source.durations, "--durations=utt2dur or --enroll-durations")
+    made = enrol(source, options, options.multi_enroll, LACKING, backend, timed, log)
+    if not made.names:
         raise InputError(f"'{enrolled}': no speaker is left to search for")
+    cuts = zip(made.offsets[:-1], made.offsets[1:], strict=True)
     return (
-        (name, made[offsets[number] : offsets[number + 1]]) for number, name in enumerate(names)
+        (name, made.voiceprints[begin:end])
+        for name, (begin, end) in zip(made.names, cuts, strict=True)
     )
-
-
-def _of_models(
-    options: Options, backend: "Backend", utterances: "Utterances", models: "Models"
-) -> "NDArray[np.float32]":
-    """Voiceprints of all utterances of all models, or one averaged one of each model."""
-    import numpy as np
-
-    if options.multi_enroll == "voiceprints":
-        groups = np.repeat(np.arange(len(models.offsets) - 1), np.diff(models.offsets))
-        return utterances.voiceprints(backend, models.rows, groups)
-    return utterances.voiceprints(backend)[models.rows]
 
 
 TOOL = Tool("search-speakers", USAGE, Options, 4, body)

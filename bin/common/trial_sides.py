@@ -2,19 +2,23 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dcaplda.bin.common.option_groups import TrialSides
 from dcaplda.bin.common.options import Log
-from dcaplda.bin.common.utterances import Models, Source, Utterances, arrange, load, read_members
+from dcaplda.bin.common.sides import (
+    enrolled_side,
+    model_voiceprints,
+    need_seconds,
+    report_incomplete,
+    tested_side,
+)
+from dcaplda.bin.common.utterances import Models, Utterances, arrange, load, read_members
 from dcaplda.runtime.backend import Backend
-from dcaplda.runtime.errors import InputError, UsageError
+from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.trials.lists import Trials
-
-if TYPE_CHECKING:
-    from dcaplda.bin.score_trials import Options
 
 Index = NDArray[np.int64]
 Float32 = NDArray[np.float32]
@@ -35,18 +39,14 @@ class Sides:
     ) -> tuple[Float32, Float32, Index | None]:
         """Voiceprints of both sides, and the offsets that cut the first into models, if any."""
         test = self.test.voiceprints(backend)
-        models = self.models
-        if multi_enroll == "voiceprints" and not models.single:
-            group = np.repeat(np.arange(len(models.offsets) - 1), np.diff(models.offsets))
-            return self.enroll.voiceprints(backend, models.rows, group), test, None
-        enroll = test if self.enroll is self.test else self.enroll.voiceprints(backend)
-        if not np.array_equal(models.rows, np.arange(len(enroll))):
-            enroll = enroll[models.rows]
-        return enroll, test, None if models.single else models.offsets
+        shared = test if self.enroll is self.test else None
+        how = "scores" if self.models.single else multi_enroll
+        enroll, offsets = model_voiceprints(self.enroll, self.models, how, backend, shared)
+        return enroll, test, offsets
 
 
 def read_sides(
-    options: "Options",
+    options: TrialSides,
     backend: Backend,
     enroll_table: str,
     test_table: str,
@@ -54,68 +54,27 @@ def read_sides(
     log: Log,
 ) -> Sides:
     """Read what the trials need of both tables, and nothing twice."""
-    enroll_source, test_source = _sources(options, enroll_table, test_table)
+    of_enroll = enrolled_side(options, enroll_table, options.num_utts)
+    of_test = tested_side(options, test_table)
     timed = backend.info.uses_durations or options.min_duration > 0
-    if not timed and (enroll_source.durations or test_source.durations):
+    if not timed and (of_enroll.durations or of_test.durations):
         log.info("this model does not use durations; they are not read")
-    timed_enroll = timed and not (options.enroll_voiceprints and not enroll_source.durations)
-    for name, source, needed in (
-        ("enroll", enroll_source, timed_enroll),
-        ("test", test_source, timed),
-    ):
-        if needed and not source.durations:
-            why = "this model" if backend.info.uses_durations else "--min-duration"
-            raise UsageError(
-                f"{why} needs the seconds of speech: give --durations=utt2dur or "
-                f"--{name}-durations (compute-durations makes such a table)"
-            )
+    timed_enroll = timed and not (options.enroll_voiceprints and not of_enroll.durations)
+    why = "this model" if backend.info.uses_durations else "--min-duration"
+    for name, source, needed in (("enroll", of_enroll, timed_enroll), ("test", of_test, timed)):
+        if needed:
+            need_seconds(source.durations, f"--durations=utt2dur or --{name}-durations", why)
     members = read_members(options.spk2utt, trials.enroll_ids)
     enroll_wanted = {name for names in members.values() for name in names}
     test_wanted = set(trials.test_ids)
-    if enroll_source == test_source:
-        enroll = test = load(test_source, enroll_wanted | test_wanted, backend, timed, log)
+    if of_enroll == of_test:
+        enroll = test = load(of_test, enroll_wanted | test_wanted, backend, timed, log)
     else:
-        enroll = load(enroll_source, enroll_wanted, backend, timed_enroll, log)
-        test = load(test_source, test_wanted, backend, timed, log)
+        enroll = load(of_enroll, enroll_wanted, backend, timed_enroll, log)
+        test = load(of_test, test_wanted, backend, timed, log)
     models = arrange(trials.enroll_ids, members, options.spk2utt, enroll)
     report_incomplete(models, options.spk2utt, options.allow_missing, log)
     return Sides(enroll, test, models)
-
-
-def _sources(options: "Options", enroll_table: str, test_table: str) -> tuple[Source, Source]:
-    # Voiceprints hold their durations; a table for both sides may not even know their names.
-    shared = "" if options.enroll_voiceprints else options.durations
-    enroll = Source(
-        vectors=enroll_table,
-        durations=options.enroll_durations or shared,
-        num_utts=options.num_utts,
-        frame_shift=options.frame_shift,
-        scp_root=options.scp_root,
-        are_voiceprints=options.enroll_voiceprints,
-    )
-    test = Source(
-        vectors=test_table,
-        durations=options.test_durations or options.durations,
-        frame_shift=options.frame_shift,
-        scp_root=options.scp_root,
-    )
-    return enroll, test
-
-
-def report_incomplete(models: Models, spk2utt: str, allow_missing: bool, log: Log) -> None:
-    """Refuse models of which some utterances are missing, or say so."""
-    if not models.incomplete:
-        return
-    name, why = next(iter(models.incomplete.items()))
-    if not allow_missing:
-        raise InputError(
-            f"'{spk2utt}': {len(models.incomplete)} models lack utterances, the first is "
-            f"'{name}': {why}; --allow-missing enrols what is there"
-        )
-    log.warning(
-        f"{len(models.incomplete)} models are enrolled without some of their utterances, the "
-        f"first is '{name}': {why}"
-    )
 
 
 def match(

@@ -1,0 +1,136 @@
+"""One side of a comparison, as the options describe it: its source, its gaps, its speakers."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dcaplda.bin.common.option_groups import Embeddings, TwoSides
+from dcaplda.bin.common.options import Log
+from dcaplda.bin.common.utterances import Models, Source, Utterances, arrange, load, read_members
+from dcaplda.runtime.backend import Backend
+from dcaplda.runtime.errors import InputError, UsageError
+from dcaplda.runtime.tables.text_tables import read_lists
+
+Index = NDArray[np.int64]
+Float32 = NDArray[np.float32]
+
+
+def enrolled_side(options: TwoSides, table: str, num_utts: str = "") -> Source:
+    """The enrolment side."""
+    # Voiceprints hold their durations; a table for both sides may not even know their names.
+    shared = "" if options.enroll_voiceprints else options.durations
+    return Source(
+        vectors=table,
+        durations=options.enroll_durations or shared,
+        num_utts=num_utts,
+        frame_shift=options.frame_shift,
+        scp_root=options.scp_root,
+        are_voiceprints=options.enroll_voiceprints,
+    )
+
+
+def tested_side(options: TwoSides, table: str) -> Source:
+    """The test side."""
+    return Source(
+        vectors=table,
+        durations=options.test_durations or options.durations,
+        frame_shift=options.frame_shift,
+        scp_root=options.scp_root,
+    )
+
+
+def need_seconds(durations: str, ways: str, why: str = "this model") -> None:
+    """Refuse a side without durations; `ways` are the options that would give them."""
+    if not durations:
+        raise UsageError(
+            f"{why} needs the seconds of speech: give {ways} (compute-durations makes such a table)"
+        )
+
+
+def report_missing(missing: dict[str, str], words: str, allow_missing: bool, log: Log) -> None:
+    """Refuse ids that a table lacks, or say so; `words` are what that means to the tool."""
+    if not missing:
+        return
+    name, table = next(iter(missing.items()))
+    message = f"{len(missing)} {words}, the first is '{name}': not in '{table}'"
+    if not allow_missing:
+        raise InputError(f"{message}; complete the table, or leave them out with --allow-missing")
+    log.warning(message)
+
+
+def report_incomplete(models: Models, spk2utt: str, allow_missing: bool, log: Log) -> None:
+    """Refuse models of which some utterances are missing, or say so."""
+    if not models.incomplete:
+        return
+    name, why = next(iter(models.incomplete.items()))
+    if not allow_missing:
+        raise InputError(
+            f"'{spk2utt}': {len(models.incomplete)} models lack utterances, the first is "
+            f"'{name}': {why}; --allow-missing enrols what is there"
+        )
+    log.warning(
+        f"{len(models.incomplete)} models are enrolled without some of their utterances, the "
+        f"first is '{name}': {why}"
+    )
+
+
+def model_voiceprints(
+    utterances: Utterances,
+    models: Models,
+    multi_enroll: str,
+    backend: Backend,
+    made: Float32 | None = None,
+) -> tuple[Float32, Index | None]:
+    """Voiceprints of models, and the offsets that cut them if a model has several.
+
+    multi_enroll is one of MULTI_ENROLL; `made` are the voiceprints of all utterances, where
+    they are known already.
+    """
+    if multi_enroll == "voiceprints":
+        groups = np.repeat(np.arange(len(models.offsets) - 1), np.diff(models.offsets))
+        return utterances.voiceprints(backend, models.rows, groups), None
+    if made is None:
+        made = utterances.voiceprints(backend)
+    if not np.array_equal(models.rows, np.arange(len(made))):
+        made = made[models.rows]
+    return made, None if models.single else models.offsets
+
+
+@dataclass(frozen=True)
+class Enrolled:
+    """Speakers in the order of their table: speaker s has rows offsets[s]:offsets[s + 1]."""
+
+    names: list[str]
+    voiceprints: Float32
+    offsets: list[int]
+    n_utterances: int
+
+
+def enrol(
+    source: Source,
+    options: Embeddings,
+    multi_enroll: str,
+    words: str,
+    backend: Backend,
+    timed: bool,
+    log: Log,
+) -> Enrolled:
+    """Voiceprints of every speaker of spk2utt, or of every utterance where there is none."""
+    if not options.spk2utt:
+        utterances = load(source, None, backend, timed, log)
+        report_missing(utterances.missing, words, options.allow_missing, log)
+        names, offsets = utterances.ids, None
+        made = utterances.voiceprints(backend)
+    else:
+        names = list(read_lists(options.spk2utt))
+        members = read_members(options.spk2utt, names)
+        wanted = {name for group in members.values() for name in group}
+        utterances = load(source, wanted, backend, timed, log)
+        models = arrange(names, members, options.spk2utt, utterances)
+        report_missing(models.missing, words, options.allow_missing, log)
+        report_incomplete(models, options.spk2utt, options.allow_missing, log)
+        names = [name for name in names if name not in models.missing]
+        made, offsets = model_voiceprints(utterances, models, multi_enroll, backend)
+    cuts = list(range(len(names) + 1)) if offsets is None else offsets.tolist()
+    return Enrolled(names, made, cuts, len(utterances.ids))
