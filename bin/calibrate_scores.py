@@ -32,6 +32,7 @@ class Options(Joined):
 def body(options: Options, arguments: list[str], log: Log) -> int:
     """Fit, or apply."""
     from dcaplda.eval import score_calibration
+    from dcaplda.eval.trials.keys import Allowance
     from dcaplda.runtime.tables.specifiers import check_output, writing
 
     check_output(arguments[-1])
@@ -46,7 +47,9 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     if len(arguments) != 3:
         raise UsageError("expected <trials> <scores> <calibration.json>, or --apply; see --help")
     trials, scores, target = arguments
-    calibration = score_calibration.fit(trials, scores, options.prior, options.allowance())
+    calibration = score_calibration.fit(
+        trials, scores, options.prior, Allowance.of(*options.allowed())
+    )
     score_calibration.save(calibration, target)
     log.info(
         f"alpha {calibration.alpha:.5g}, beta {calibration.beta:.5g} from "

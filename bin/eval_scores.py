@@ -111,7 +111,7 @@ def _bar(steps: Iterable[int], label: str) -> Iterable[int]:
 def _work(options: Options) -> "Work":
     from dcaplda.eval.evaluation import Work
     from dcaplda.eval.trials.conditions import check_edges
-    from dcaplda.eval.trials.keys import Columns
+    from dcaplda.eval.trials.keys import Allowance, Columns
 
     given = {
         name: (getattr(options, f"{name}_column").lower(),)
@@ -120,7 +120,7 @@ def _work(options: Options) -> "Work":
     }
     return Work(
         settings=_settings(options),
-        allow=options.allowance(),
+        allow=Allowance.of(*options.allowed()),
         form=options.trials_form,
         columns=Columns(**given) if options.header or given else None,
         n_replicates=options.bootstrap,

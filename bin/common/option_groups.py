@@ -6,13 +6,9 @@ the groups from the last base of a class to the first, then the tool's own optio
 with the options lies in `sides`, `trial_sides` and `cohort`.
 """
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields
 
 from dcaplda.bin.common.options import CommonOptions, option
-
-if TYPE_CHECKING:
-    from dcaplda.eval.trials.keys import Allowance
 
 # What a model of several utterances is compared by.
 MULTI_ENROLL = ("scores", "voiceprints")
@@ -201,8 +197,7 @@ class Joined(CommonOptions):
     allow_missing: bool = option(False, "trials without a score are left out")
     allow_extra: bool = option(False, "scores without a trial are ignored")
 
-    def allowance(self) -> "Allowance":
-        """What the user accepts, of all that the tool has an option for."""
-        from dcaplda.eval.trials.keys import ALLOWED, Allowance
-
-        return Allowance.of(*[name for name in ALLOWED if getattr(self, f"allow_{name}", False)])
+    def allowed(self) -> list[str]:
+        """What the user accepts, of all that the tool has an option `allow_...` for."""
+        names = [field.name for field in fields(self) if field.name.startswith("allow_")]
+        return [name.removeprefix("allow_") for name in names if getattr(self, name)]
