@@ -44,7 +44,7 @@ MAY_IMPORT = {
     "export.importers": "runtime.ground runtime.tables train.model train export.graphs export",
     "bin.common": "runtime.ground runtime.tables runtime.trials runtime",
     "bin": "runtime.ground runtime.tables runtime.trials runtime.gallery runtime simulate "
-    "eval.metrics eval.trials eval.report eval train.recipe train.data train export.importers "
+    "eval.metrics eval.trials eval.report eval train.recipe train export.importers "
     "export bin.common",
 }
 """Room -> rooms whose modules it may import. Every arrow points up this list, so there is no way
