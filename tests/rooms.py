@@ -22,7 +22,8 @@ MAY_IMPORT = {
     "runtime.tables": "runtime.ground",
     "runtime.bundle": "runtime.ground",
     "runtime.trials": "runtime.ground runtime.tables",
-    "runtime": "runtime.ground runtime.bundle runtime.trials",
+    "runtime.joint": "runtime.ground",
+    "runtime": "runtime.ground runtime.bundle runtime.trials runtime.joint",
     "runtime.gallery": "runtime.ground runtime.bundle runtime.trials runtime",
     "simulate": "runtime.ground",
     "eval.metrics": "runtime.ground",
@@ -32,7 +33,7 @@ MAY_IMPORT = {
     "train.model": "runtime.ground",
     "train.recipe": "runtime.ground train.model",
     "train.data": "runtime.ground runtime.tables train.recipe",
-    "train.start": "runtime.ground eval.metrics train.model train.recipe train.data",
+    "train.start": "runtime.ground runtime.joint eval.metrics train.model train.recipe train.data",
     "train.selection": "runtime.ground runtime.tables runtime.trials eval.metrics "
     "train.model train.recipe train.data",
     "train.steps": "runtime.ground eval.metrics train.model train.recipe train.data train.start "

@@ -8,9 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from dcaplda.train.model import durations
+from dcaplda.train.model.axes import AxisScore
 from dcaplda.train.model.config import ModelConfig
 from dcaplda.train.model.ops import TORCH, activate
 from dcaplda.train.model.quadratic import Quadratic
+
+CONDITIONS = 2
+"""Values of e beside the duration's in a joint model: log of the number of utterances, and how
+well the place is known. Both are 0 for one utterance of a place of which nothing is known."""
 
 
 class Affine(nn.Module):
@@ -43,7 +48,9 @@ class Backend(nn.Module):
         self.config = config
         stages = config.stages
         self.preprocess = Affine(config.embedding_dim, config.lda_dim)
-        self.plda = Quadratic(config.lda_dim)
+        self.plda: Quadratic | AxisScore = Quadratic(config.lda_dim)
+        if config.joint:
+            self.plda = AxisScore(config.lda_dim, config.embedding_dim)
         self.scale_dur: Quadratic | None = None
         self.shift_dur: Quadratic | None = None
         self.scale_side: Quadratic | None = None
@@ -53,6 +60,7 @@ class Backend(nn.Module):
         )
         if stages.duration_stage:
             dim = durations.width(config.duration_feature, self.duration_parameters)
+            dim += CONDITIONS if config.joint else 0
             self.scale_dur, self.shift_dur = Quadratic(dim), Quadratic(dim)
             nn.init.ones_(self.scale_dur.offset)
         if stages.side_stage:
@@ -83,9 +91,12 @@ class Backend(nn.Module):
 
     def duration_features(self, seconds: Tensor) -> Tensor:
         """e of the seconds of speech (eq. 23-25); (n,) -> (n, F)."""
-        return durations.apply(
+        features: Tensor = durations.apply(
             TORCH, self.config.duration_feature, self.duration_parameters, seconds
         )
+        if self.config.joint:
+            features = torch.nn.functional.pad(features, (0, CONDITIONS))
+        return features
 
     def inputs(self, embedding: Tensor, seconds: Tensor | None) -> dict[str, Tensor]:
         """What the second-order forms of one side work on: w, and where used m and e."""

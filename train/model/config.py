@@ -55,6 +55,9 @@ class ModelConfig:
     """Name in the registry of durations.py."""
     duration_parameters: dict[str, Any] = field(default_factory=dict)
     """What the duration feature takes besides the seconds; its own defaults where empty."""
+    joint: bool = False
+    """The score has axes of its own (axes.py), and the duration stage also sees how many
+    utterances a side has and how well its place is known."""
 
     def __post_init__(self) -> None:
         """Refuse sizes and names that no model can have."""
@@ -64,6 +67,11 @@ class ModelConfig:
                 raise ModelError(f"{name} = {value!r}: expected a whole number of at least 1")
         _one_of("variant", self.variant, VARIANTS)
         _one_of("side_activation", self.side_activation, ACTIVATIONS)
+        if self.joint and (self.stages.side_stage or not self.stages.duration_stage):
+            raise ModelError(
+                f"joint = true with variant = '{self.variant}': several utterances and places are "
+                "calibrated by the duration stage alone; use plda-dd or d-plda-dd"
+            )
 
     @property
     def stages(self) -> Variant:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from dcaplda.train.model.axes import AxisScore
 from dcaplda.train.model.backend import Backend
 from dcaplda.train.model.quadratic import Quadratic
 
@@ -23,8 +24,18 @@ class Form(NamedTuple):
     offset: Tensor
 
     @classmethod
-    def of(cls, quadratic: Quadratic, x: Tensor) -> "Form":
+    def of(cls, quadratic: Quadratic | AxisScore, x: Tensor) -> "Form":
         """The form of a module of the model."""
+        if isinstance(quadratic, AxisScore):
+            cross, own, constant = quadratic.terms()
+            axes = quadratic.axes(x)
+            return cls(
+                axes,
+                torch.diag(0.5 * cross),
+                torch.diag(own),
+                torch.zeros_like(axes[0]),
+                constant,
+            )
         return cls(
             x,
             quadratic.symmetric_cross(),

@@ -37,6 +37,9 @@ class ModelSection:
     """log, bin or wlog."""
     duration_parameters: dict[str, float | list[float]] = field(default_factory=dict)
     """Parameters of the duration feature, such as center and slope of wlog."""
+    joint: bool = False
+    """Several utterances by the book, and adaptation to places (docs/adaptation.md); takes
+    plda-dd or d-plda-dd and init.domain_offsets."""
 
     def __post_init__(self) -> None:
         """Check names and sizes."""
@@ -45,6 +48,8 @@ class ModelSection:
         for key in ("lda_dim", "side_hidden_dim", "side_info_dim"):
             value = getattr(self, key)
             _require(value >= 1, f"model.{key}", value, "at least 1")
+        fits = not self.joint or self.variant in ("plda-dd", "d-plda-dd")
+        _require(fits, "model.variant", self.variant, "plda-dd or d-plda-dd, since joint = true")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +120,9 @@ class InitSection:
     duration_start: str = "global"
     """Start of the duration stage: the global calibration (the paper), or fitted to the
     calibration trials, which is a convex problem."""
+    sample_correlation: float = 0.0
+    """With model.joint: correlation of the utterances of one side beside their speaker's; above 0
+    many of them count as fewer."""
     side_init: str = "last"
     """Rows of LDA that start the side-information branch: last (the paper), first, random."""
     side_std: float = 0.5
@@ -126,6 +134,8 @@ class InitSection:
         _require_one_of("init.classes", self.classes, ("speaker", "identity"))
         _require_one_of("init.lda_scale", self.lda_scale, ("total", "within"))
         _require_one_of("init.duration_start", self.duration_start, ("global", "fitted"))
+        samples = self.sample_correlation
+        _require(0 <= samples < 1, "init.sample_correlation", samples, "from 0 to below 1")
         share, prior = self.calibration_domains, self.calibration_prior
         _require(0 <= share <= 1, "init.calibration_domains", share, "from 0 to 1")
         _require(0 <= prior < 1, "init.calibration_prior", prior, "from 0 to below 1")

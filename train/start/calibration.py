@@ -202,7 +202,7 @@ def fit_duration_stage(
     n_terms = terms.shape[1]
     center = np.zeros(2 * n_terms)
     center[0], center[n_terms] = start
-    found = _logistic(
+    found = fit_logistic(
         np.concatenate([scores[:, None] * terms, terms], axis=1), sign, weights, prior, center
     )
     lowest = float((terms @ found[:n_terms]).min())
@@ -238,7 +238,7 @@ def terms_form(values: Array, dim: int) -> PldaForm:
     return PldaForm(cross, auto, values[1 : 1 + dim].copy(), float(values[0]))
 
 
-def _logistic(terms: Array, sign: Array, weights: Array, prior: float, center: Array) -> Array:
+def fit_logistic(terms: Array, sign: Array, weights: Array, prior: float, center: Array) -> Array:
     """Weighted logistic regression by Newton's method, from `center` and pulled a little to it.
 
     Minimizes sum_i weights_i log(1 + exp(sign_i (terms_i x + log odds))) in x.

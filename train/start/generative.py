@@ -22,6 +22,8 @@ class Generative:
     lda_dim: int
     plda: TwoCovariance
     form: PldaForm
+    shared: Array | None = None
+    """Covariance of the offset that both sides of a trial share; None: the start knows of none."""
 
     def projected(self, embeddings: NDArray[np.floating]) -> Array:
         """w of eq. 4, in float64."""
@@ -89,4 +91,5 @@ def _fit_with_offsets(
     within = invertible(within, "PLDA within-speaker", notes)
     shared = section.group_offset * found.groups + section.shared_offset * plda.between
     plda = replace(plda, mean=mean, within=within)
-    return Generative(lda, lda_dim, plda, offset_form(plda.between, within, shared, mean))
+    form = offset_form(plda.between, within, shared, mean)
+    return Generative(lda, lda_dim, plda, form, shared)

@@ -7,10 +7,13 @@ the output yet. Nothing here depends on the run's seed but that random part.
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from dcaplda.runtime.errors import ModelError
+from dcaplda.runtime.joint.scorer import JointScorer
 from dcaplda.train.data.labelled import TrainingData
+from dcaplda.train.model.axes import AxisScore
 from dcaplda.train.model.backend import Backend
 from dcaplda.train.model.config import VARIANTS, ModelConfig
 from dcaplda.train.model.quadratic import Quadratic
@@ -21,6 +24,7 @@ from dcaplda.train.start.calibration import (
     score_calibration_trials,
 )
 from dcaplda.train.start.generative import Generative, fit_generative
+from dcaplda.train.start.joint import find_joint_start
 from dcaplda.train.start.lda import Lda
 from dcaplda.train.start.plda import PldaForm
 
@@ -36,6 +40,8 @@ class Start:
     """What the user should know, such as a covariance that had to be shrunk."""
     duration_stage: tuple[PldaForm, PldaForm] | None = None
     """Scale and shift of the duration stage where they are fitted."""
+    joint: JointScorer | None = None
+    """Place, speaker and sample, of a joint model."""
 
 
 def check_sizes(config: ModelConfig) -> None:
@@ -60,6 +66,9 @@ def find_start(data: TrainingData, config: TrainingConfig) -> Start:
             f"{data.n_speakers - 1} directions can separate speakers"
         )
     generative = fit_generative(data, config.init, config.model.lda_dim, notes)
+    if config.model.joint:
+        joint, stage = find_joint_start(generative, data, config, notes)
+        return Start(generative, 1.0, 0.0, notes, stage, joint)
     prior = config.init.calibration_prior or config.objective.prior
     trials = score_calibration_trials(generative, data, config)
     scale, shift = fit_global(trials, prior, notes)
@@ -79,7 +88,11 @@ def build_model(
         weight, bias = start.generative.lda.first(model_config.lda_dim)
         model.preprocess.weight.copy_(torch.from_numpy(weight))
         model.preprocess.bias.copy_(torch.from_numpy(bias))
-        _set_form(model.plda, start.generative.form)
+        if isinstance(model.plda, AxisScore):
+            assert start.joint is not None, "a joint model starts from a joint scorer"
+            _set_axes(model.plda, start.joint)
+        else:
+            _set_form(model.plda, start.generative.form)
         _set_calibration(model, start.scale, start.shift)
         if start.duration_stage is not None:
             assert model.scale_dur is not None and model.shift_dur is not None
@@ -89,6 +102,18 @@ def build_model(
             _set_side_branch(model, start.generative.lda, section, generator)
     set_trainable(model)
     return model
+
+
+def _set_axes(score: AxisScore, joint: JointScorer) -> None:
+    for name, values in (
+        ("turn", joint.turn),
+        ("centre", joint.centre),
+        ("log_between", np.log(joint.between)),
+        ("log_offset", np.log(joint.offset)),
+        ("correlation", np.array(joint.correlation)),
+        ("embedding_mean", joint.embedding_mean),
+    ):
+        getattr(score, name).copy_(torch.from_numpy(values))
 
 
 def set_trainable(model: Backend) -> None:

@@ -1,0 +1,124 @@
+"""JointScorer: the place, speaker and sample model of a bundle, in float64.
+
+It is the readable definition of what graphs and voiceprints of several utterances compute, the
+oracle of their tests, and what training and adaptation work with.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dcaplda.runtime.errors import BundleError
+from dcaplda.runtime.joint.terms import Array, Terms, pair_terms
+
+QUADRATICS = 10
+"""Sums of squares that a test brings; the LLR loses less than 1e-6 by their being so few."""
+
+
+@dataclass(frozen=True, eq=False)
+class JointScorer:
+    """From an embedding to x, whose axes have within-speaker variance 1 and are independent.
+
+    x = turn Norm(weight embedding + bias) - centre
+    """
+
+    weight: Array
+    """LDA, (R, D)."""
+    bias: Array
+    """Of LDA, (R,); a place's shift of the embeddings is in it."""
+    turn: Array
+    """(R, R)."""
+    centre: Array
+    """(R,); the expected offset of a place is in it."""
+    between: Array
+    """Variance of speakers, (R,)."""
+    offset: Array
+    """Variance of a place's offset, as far as it is not known, (R,)."""
+    correlation: float
+    """Of the samples of one speaker: what a mean of very many utterances keeps of u = 1."""
+    embedding_mean: Array
+    """Mean of the training's places, (D,)."""
+    quadratics: Array
+    """(Q, R), orthonormal rows: a test brings its squares x^2 as Q sums."""
+    prior_offset: Array
+    """`offset` of a place of which nothing is known."""
+    known: float = 0.0
+    """How well the place is known, from 0 to below 1: what calibration is told."""
+    heard: float = 0.0
+    """Effective number of people that it is known from."""
+
+    def projected(self, embeddings: NDArray[np.floating]) -> Array:
+        """x of single utterances; (n, D) -> (n, R)."""
+        w = np.asarray(embeddings, np.float64) @ self.weight.T + self.bias
+        w /= np.linalg.norm(w, axis=1, keepdims=True)
+        return w @ self.turn.T - self.centre
+
+    def spread(self, count: float) -> float:
+        """u of the mean of so many utterances: 1 for one, `correlation` for very many."""
+        return self.correlation + (1.0 - self.correlation) / count
+
+    def terms(self, spread_enroll: float = 1.0, spread_test: float = 1.0) -> Terms:
+        """The form of two sides of this place."""
+        return pair_terms(
+            self.between, (self.offset, self.offset), (spread_enroll, spread_test), True
+        )
+
+    def across(self, other: "JointScorer", spread_enroll: float, spread_test: float) -> Terms:
+        """The form of an enrolment of this place and a test of the other's."""
+        offsets = self.offset, other.offset
+        return pair_terms(self.between, offsets, (spread_enroll, spread_test), False)
+
+    def scores(self, enroll: Array, n_enroll: float, test: Array, n_test: float = 1.0) -> Array:
+        """Every mean of `n_enroll` utterances against every mean of `n_test`; (E, T)."""
+        return form_scores(self.terms(self.spread(n_enroll), self.spread(n_test)), enroll, test)
+
+    def arrays(self) -> dict[str, Array]:
+        """Everything, by name, to be stored."""
+        return {f.name: np.asarray(getattr(self, f.name), np.float64) for f in fields(self)}
+
+
+def form_scores(terms: Terms, enroll: Array, test: Array) -> Array:
+    """A form of every enrolment x (E, R) with every test x (T, R)."""
+    own = (enroll**2 @ terms.enroll)[:, None] + (test**2 @ terms.test)[None, :]
+    return (enroll * terms.cross) @ test.T + own + terms.constant
+
+
+def read_scorer(arrays: Any, place: str) -> JointScorer:
+    """A scorer from stored arrays, all sizes and values checked."""
+    try:
+        found = {f.name: np.asarray(arrays[f.name], np.float64) for f in fields(JointScorer)}
+    except (KeyError, ValueError, TypeError, OSError) as error:
+        raise BundleError(f"{place}: {error!r} is missing or wrong; export again") from None
+    rank, dim = found["weight"].shape if found["weight"].ndim == 2 else (0, 0)
+    shapes = {name: (rank,) for name in ("bias", "centre", "between", "offset", "prior_offset")}
+    shapes |= {"turn": (rank, rank), "embedding_mean": (dim,), "weight": (rank, dim)}
+    shapes |= {name: () for name in ("correlation", "known", "heard")}
+    shapes["quadratics"] = (len(np.atleast_1d(found["quadratics"])), rank)
+    for name, shape in shapes.items():
+        if found[name].shape != shape or not np.isfinite(found[name]).all() or 0 in shape:
+            raise BundleError(f"{place}: '{name}' has a wrong size or value; export again")
+    for name in ("between", "offset", "prior_offset"):
+        if not (found[name] > 0).all():
+            raise BundleError(f"{place}: '{name}' holds a variance that is not above 0")
+    if not (0 <= found["correlation"] < 1 and 0 <= found["known"] < 1):
+        raise BundleError(f"{place}: 'correlation' or 'known' is not from 0 to below 1")
+    scalars = {name: float(found.pop(name)) for name in ("correlation", "known", "heard")}
+    return JointScorer(**found, **scalars)
+
+
+def quadratic_basis(between: Array, offset: Array, count: int = QUADRATICS) -> Array:
+    """Rows in which the squares of a single test utterance are summed; (count, R).
+
+    The coefficients of x_t^2 are smooth functions of the enrolment's spread, so a few combinations
+    of axes carry them for every number of enrolled utterances: the main directions over a grid.
+    """
+    single = pair_terms(between, (offset, offset), (1.0, 1.0)).test
+    spreads = np.geomspace(1e-3, 1.0, 200)
+    rows = [pair_terms(between, (offset, offset), (u, 1.0)).test - single for u in spreads]
+    directions: Array = np.linalg.svd(np.array(rows), full_matrices=False)[2][:count]
+    if len(directions) < count:  # fewer axes than that: sums of nothing fill up
+        missing = np.zeros((count - len(directions), directions.shape[1]))
+        directions = np.concatenate([directions, missing])
+    return directions

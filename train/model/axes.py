@@ -1,0 +1,54 @@
+"""The score of a model of place, speaker and sample: eq. 9 on axes of their own.
+
+x = turn w - centre has within-speaker variance 1, and independent axes with the variances of
+speakers and of places. A score of two single utterances is a second-order form as any other; that
+of several follows from the same variances (runtime/joint), so training them keeps it.
+"""
+
+import torch
+from torch import Tensor, nn
+
+
+class AxisScore(nn.Module):
+    """LLR of two utterances of one place whose offset neither side knows.
+
+    `embedding_mean` and `correlation` take no part in it: adaptation and the mean of several
+    utterances use them (JointScorer), and they travel with the model.
+    """
+
+    def __init__(self, dim: int, embedding_dim: int) -> None:
+        super().__init__()
+        self.turn = nn.Parameter(torch.eye(dim))
+        self.centre = nn.Parameter(torch.zeros(dim))
+        self.log_between = nn.Parameter(torch.zeros(dim))
+        self.log_offset = nn.Parameter(torch.zeros(dim))
+        self.register_buffer("correlation", torch.zeros(()))
+        self.register_buffer("embedding_mean", torch.zeros(embedding_dim))
+
+    def axes(self, projected: Tensor) -> Tensor:
+        """x of w; (n, R) -> (n, R)."""
+        return projected @ self.turn.T - self.centre
+
+    def terms(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Coefficients of x_e x_t and of either side's x^2, (R,) each, and the constant.
+
+        Half of the sum of x_e and x_t and half of their difference are independent; the two
+        hypotheses give them the variances o + b + 1/2 or o + (b + 1)/2, and 1/2 or (b + 1)/2.
+        """
+        between, offset = torch.exp(self.log_between), torch.exp(self.log_offset)
+        same, other = 2.0 * (offset + between) + 1.0, 2.0 * offset + between + 1.0
+        of_sum = 1.0 / same - 1.0 / other
+        of_difference = 1.0 - 1.0 / (between + 1.0)
+        constant = 0.5 * torch.log(other * (between + 1.0) / same).sum()
+        return 0.5 * (of_difference - of_sum), -0.25 * (of_difference + of_sum), constant
+
+    def forward(self, enroll: Tensor, test: Tensor) -> Tensor:
+        """The score of every enrolment against every test; (nE, R), (nT, R) -> (nE, nT)."""
+        cross, own, constant = self.terms()
+        enroll, test = self.axes(enroll), self.axes(test)
+        return (
+            (enroll * cross) @ test.T
+            + (enroll**2 @ own)[:, None]
+            + (test**2 @ own)[None, :]
+            + constant
+        )

@@ -1,0 +1,202 @@
+"""Trials as they will be met: people and places that LDA and PLDA have not seen, any numbers.
+
+Each episode holds out some people, or a whole group of domains, picks one of their domains as the
+place, lets 0 to 200 utterances of other people of that place be heard, and compares means of one to
+ten utterances with means of one to four. What calibrates on these has seen offsets estimated as
+they will be.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dcaplda.runtime.joint.place import adapted
+from dcaplda.runtime.joint.scorer import JointScorer, form_scores
+from dcaplda.runtime.joint.terms import Array
+from dcaplda.train.data.folds import Part
+from dcaplda.train.data.labelled import TrainingData
+
+Rows = NDArray[np.int64]
+
+ENROLLED = (1, 1, 2, 3, 3, 5, 10)
+TESTED = (1, 1, 1, 2, 4)
+HEARD = (0, 0, 0, 5, 10, 30, 30, 100, 200)
+"""Of the numbers in these lists one is drawn."""
+KNOWN_PLACE = 0.25
+"""Share of episodes of people held out (of a place that training knows) with utterances heard."""
+SINGLES_EACH, SEVERAL_EACH = 8, 4
+"""Sides drawn of each speaker."""
+MOST_NONTARGETS = 4000
+
+
+@dataclass(frozen=True)
+class Episode:
+    """Trials of one place: scores and what calibration is told of either side."""
+
+    scores: Array
+    targets: NDArray[np.bool_]
+    enroll: Array
+    """Conditions of each trial's enrolment, (n, F)."""
+    test: Array
+    weight: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How many utterances of either side and of either place."""
+
+    n_enroll: int
+    n_test: int
+    heard: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Source:
+    """What episodes are drawn from: the data and each utterance's duration features."""
+
+    data: TrainingData
+    features: Array
+
+
+def episodes_of_part(
+    source: Source,
+    part: Part,
+    held_out: JointScorer,
+    whole: bool,
+    weight: float,
+    rounds: int,
+    rng: np.random.Generator,
+) -> Iterator[Episode]:
+    """Episodes of the people of a part; `whole`: their domains are held out too.
+
+    `weight` is that of each domain.
+    """
+    data = source.data
+    domains = np.unique(data.domain[part.rows])
+    places = [(d, d) for d in domains]
+    group = data.domain_group
+    crossing = [(a, b) for a in domains for b in domains if a != b and group[a] == group[b]]
+    for number in range(rounds):
+        for kind, pairs in ((1.0, places), (CROSS, crossing)):
+            for enroll_place, test_place in pairs:
+                found = _episode(
+                    source,
+                    part,
+                    held_out,
+                    whole,
+                    (enroll_place, test_place),
+                    number,
+                    rng,
+                    kind * weight * len(places) / (rounds * len(pairs)),
+                )
+                if found is not None:
+                    yield found
+
+
+CROSS = 0.2
+"""Weight of trials between two places that share people, beside those of one place."""
+
+
+def draw_plan(rng: np.random.Generator, single: bool, whole: bool) -> Plan:
+    """Numbers of one episode."""
+    n_enroll, n_test = (int(rng.choice(ENROLLED)), int(rng.choice(TESTED)))
+    if single:
+        n_enroll = n_test = 1
+    heard = int(rng.choice(HEARD)), int(rng.choice(HEARD))
+    if not whole and rng.random() >= KNOWN_PLACE:
+        heard = 0, 0
+    return Plan(n_enroll, n_test, heard)
+
+
+def _episode(
+    source: Source,
+    part: Part,
+    held_out: JointScorer,
+    whole: bool,
+    places: tuple[int, int],
+    number: int,
+    rng: np.random.Generator,
+    weight: float,
+) -> Episode | None:
+    data = source.data
+    plan = draw_plan(rng, number % 2 == 0, whole)
+    one_place = places[0] == places[1]
+    trial_rows, pools = [], []
+    people = rng.permutation(np.unique(data.identity[part.rows]))
+    listeners = people[: len(people) // 2]
+    for place, heard in zip(places, plan.heard, strict=True):
+        rows = part.rows[data.domain[part.rows] == place]
+        others = part.others[data.domain[part.others] == place]
+        if whole and any(plan.heard):
+            in_pool = np.isin(data.identity[rows], listeners)
+            others, rows = rows[in_pool], rows[~in_pool]
+        trial_rows.append(rows)
+        pools.append(rng.permutation(others)[:heard])
+    scorers = [adapted(held_out, data.embeddings[pool]) for pool in pools]
+    if one_place:
+        scorers[1] = scorers[0]
+    enroll = _sides(data, trial_rows[0], plan.n_enroll, rng)
+    test = _sides(data, trial_rows[1], plan.n_test, rng)
+    if min(len(enroll), len(test)) < 2:
+        return None
+    kind = _kinds(data, enroll, test)
+    targets = np.argwhere(kind == 1)
+    nontargets = np.argwhere(kind == 0)
+    if len(targets) < 2 or len(nontargets) < 2:
+        return None
+    if len(nontargets) > MOST_NONTARGETS:
+        nontargets = nontargets[rng.choice(len(nontargets), MOST_NONTARGETS, replace=False)]
+    spreads = [scorers[0].spread(plan.n_enroll), scorers[1].spread(plan.n_test)]
+    terms = scorers[0].terms(*spreads) if one_place else scorers[0].across(scorers[1], *spreads)
+    means = [
+        scorer.projected(data.embeddings[side.ravel()]).reshape(*side.shape, -1).mean(axis=1)
+        for scorer, side in zip(scorers, (enroll, test), strict=True)
+    ]
+    scores = form_scores(terms, *means)
+    chosen = np.concatenate([targets, nontargets])
+    conditions = [
+        np.column_stack(
+            [
+                source.features[side].mean(axis=1),
+                np.full(len(side), np.log(side.shape[1])),
+                np.full(len(side), scorer.known),
+            ]
+        )
+        for scorer, side in zip(scorers, (enroll, test), strict=True)
+    ]
+    return Episode(
+        scores[chosen[:, 0], chosen[:, 1]],
+        np.arange(len(chosen)) < len(targets),
+        conditions[0][chosen[:, 0]],
+        conditions[1][chosen[:, 1]],
+        weight,
+    )
+
+
+def _sides(data: TrainingData, rows: Rows, count: int, rng: np.random.Generator) -> Rows:
+    """Sets of `count` utterances of one speaker each, of as many sessions as it has; (n, count)."""
+    found = []
+    speakers = data.speaker[rows]
+    for speaker in np.unique(speakers):
+        own = rows[speakers == speaker]
+        if len(own) < count:
+            continue
+        for _ in range(SINGLES_EACH if count == 1 else SEVERAL_EACH):
+            mixed = rng.permutation(own)
+            _, first = np.unique(data.session[mixed], return_index=True)
+            rest = np.setdiff1d(np.arange(len(mixed)), first)
+            found.append(mixed[np.concatenate([np.sort(first), rest])][:count])
+    return np.array(found, dtype=np.int64).reshape(len(found), count)
+
+
+def _kinds(data: TrainingData, enroll: Rows, test: Rows) -> NDArray[np.int8]:
+    """1 target, 0 nontarget, 2 neither (a session on both sides); (E, T)."""
+    same = data.identity[enroll[:, 0]][:, None] == data.identity[test[:, 0]][None, :]
+    kind = same.astype(np.int8)
+    i, j = np.nonzero(same)
+    of_enroll, of_test = data.session[enroll[i]], data.session[test[j]]
+    together = (of_enroll[:, :, None] == of_test[:, None, :]).any(axis=(1, 2))
+    kind[i[together], j[together]] = 2
+    return kind

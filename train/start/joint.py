@@ -1,0 +1,166 @@
+"""The start as a model of place, speaker and sample on independent axes (runtime/joint)."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from dcaplda.eval.metrics.calibration import fit_affine
+from dcaplda.runtime.errors import InputError
+from dcaplda.runtime.joint.scorer import JointScorer, quadratic_basis
+from dcaplda.train.data.folds import Part, domain_parts, speaker_parts
+from dcaplda.train.data.labelled import TrainingData
+from dcaplda.train.model import durations
+from dcaplda.train.model.ops import TORCH
+from dcaplda.train.recipe.sections import ModelSection, TrainingConfig
+from dcaplda.train.start.calibration import fit_logistic, pair_terms, terms_form
+from dcaplda.train.start.covariances import Array, class_sums
+from dcaplda.train.start.episodes import Episode, Source, episodes_of_part
+from dcaplda.train.start.generative import Generative, fit_generative
+from dcaplda.train.start.plda import PldaForm
+
+ROUNDS = 8
+"""Episodes of each place that training holds out in turn; half of them of single utterances."""
+FOLDS = 5
+# A direction without any variance of places would be known for sure, which nothing is.
+LEAST_OFFSET = 1e-3
+
+
+def joint_scorer(
+    generative: Generative, data: TrainingData, correlation: float = 0.0
+) -> JointScorer:
+    """Axes on which within = 1 and between is diagonal; of the offsets only the diagonal is kept.
+
+    Three covariances cannot all be diagonal. What the offsets have beside the diagonal hardly
+    matters for the score (egs/recordings/RESULTS.md), and without it a speaker of any number of
+    utterances is one vector.
+    """
+    from scipy.linalg import eigh
+
+    plda = generative.plda
+    between, vectors = eigh(plda.between, plda.within)
+    order = np.argsort(between)[::-1]
+    turn = vectors[:, order].T
+    # An eigenvector's sign is arbitrary; equal data give equal models.
+    largest = np.abs(turn).argmax(axis=1)
+    turn = turn * np.sign(turn[np.arange(len(turn)), largest])[:, None]
+    between = np.maximum(between[order], 1e-6)
+    if generative.shared is None:
+        raise InputError("several utterances and places (joint) need init.domain_offsets = true")
+    offset = np.einsum("ij,jk,ik->i", turn, generative.shared, turn)
+    offset = np.maximum(offset, LEAST_OFFSET * between)
+    weight, bias = generative.lda.first(generative.lda_dim)
+    return JointScorer(
+        weight=np.ascontiguousarray(weight, np.float64),
+        bias=np.ascontiguousarray(bias, np.float64),
+        turn=turn,
+        centre=turn @ plda.mean,
+        between=between,
+        offset=offset,
+        correlation=correlation,
+        embedding_mean=place_mean(data),
+        quadratics=quadratic_basis(between, offset),
+        prior_offset=offset,
+    )
+
+
+def place_mean(data: TrainingData) -> Array:
+    """Mean embedding of the places: groups of domains count once, and so do domains in them."""
+    n_domains, groups = len(data.domain_names), data.domain_group
+    counts = np.bincount(data.domain, minlength=n_domains)
+    means = class_sums(data.embeddings, data.domain, n_domains) / counts[:, None]
+    of_groups = class_sums(means, groups, int(groups.max()) + 1) / np.bincount(groups)[:, None]
+    mean: Array = of_groups.mean(axis=0)
+    return mean
+
+
+def find_joint_start(
+    generative: Generative, data: TrainingData, config: TrainingConfig, notes: list[str]
+) -> tuple[JointScorer, tuple[PldaForm, PldaForm]]:
+    """The scorer of all data, and scale and shift of its calibration as forms of the conditions."""
+    scorer = joint_scorer(generative, data, config.init.sample_correlation)
+    prior = config.init.calibration_prior or config.objective.prior
+    episodes = list(calibration_episodes(data, config))
+    if not episodes:
+        raise InputError(
+            "calibration of several utterances: no part of the people has target and nontarget "
+            "trials; more people, or more sessions of each, are needed"
+        )
+    return scorer, fit_conditions(episodes, prior, notes)
+
+
+def calibration_episodes(data: TrainingData, config: TrainingConfig) -> Iterator[Episode]:
+    """Episodes of people held out, and of whole groups of domains held out, in turn."""
+    source = Source(data, duration_features(data, config.model))
+    share = config.init.calibration_domains
+    folds = config.init.calibration_folds or FOLDS
+    plans: list[tuple[Part, bool, float]] = []
+    if share < 1:
+        plans += [(part, False, (1.0 - share) / folds) for part in speaker_parts(data, folds)]
+    if share > 0:
+        plans += [(part, True, share) for part in domain_parts(data)]
+    # One generator for all: what is drawn depends on the data and the recipe alone.
+    rng = np.random.default_rng(0)
+    for part, whole, weight in plans:
+        fitted = fit_generative(data.subset(part.others), config.init, config.model.lda_dim, [])
+        others = data.subset(part.others)
+        held_out = joint_scorer(fitted, others, config.init.sample_correlation)
+        yield from episodes_of_part(source, part, held_out, whole, weight, ROUNDS, rng)
+
+
+def duration_features(data: TrainingData, model: ModelSection) -> Array:
+    """e of every utterance without the conditions, float64."""
+    parameters = durations.resolve(model.duration_feature, model.duration_parameters)
+    seconds = torch.from_numpy(data.seconds.astype(np.float64))
+    features: Array = durations.apply(TORCH, model.duration_feature, parameters, seconds).numpy()
+    return features
+
+
+def fit_conditions(
+    episodes: list[Episode], prior: float, notes: list[str]
+) -> tuple[PldaForm, PldaForm]:
+    """Scale and shift (eq. 21, 22) on durations, numbers of utterances and knowledge of places.
+
+    An episode counts by its weight, however many trials it has.
+    """
+    scores = np.concatenate([e.scores for e in episodes])
+    targets = np.concatenate([e.targets for e in episodes])
+    weights = np.concatenate([_trial_weights(e, prior) for e in episodes])
+    weights /= weights.sum()
+    start = fit_affine(
+        scores[targets],
+        scores[~targets],
+        prior,
+        target_weights=weights[targets],
+        nontarget_weights=weights[~targets],
+    )
+    enroll = np.concatenate([e.enroll for e in episodes])
+    test = np.concatenate([e.test for e in episodes])
+    terms = pair_terms(enroll, test)
+    n_terms = terms.shape[1]
+    center = np.zeros(2 * n_terms)
+    center[0], center[n_terms] = start
+    columns = np.concatenate([scores[:, None] * terms, terms], axis=1)
+    found = fit_logistic(columns, np.where(targets, -1.0, 1.0), weights, prior, center)
+    lowest = float((terms @ found[:n_terms]).min())
+    notes.append(
+        f"duration stage: fitted to {len(scores)} trials of {len(episodes)} episodes, lowest scale "
+        f"{lowest:.4f}"
+    )
+    if not lowest > 0:
+        notes.append(
+            "WARNING: at some durations the scale is not above 0; try another duration_feature"
+        )
+    dim = enroll.shape[1]
+    return terms_form(found[:n_terms], dim), terms_form(found[n_terms:], dim)
+
+
+def _trial_weights(episode: Episode, prior: float) -> Array:
+    n_targets = int(episode.targets.sum())
+    share = np.where(
+        episode.targets,
+        prior / n_targets,
+        (1.0 - prior) / (len(episode.targets) - n_targets),
+    )
+    weights: Array = episode.weight * share
+    return weights
