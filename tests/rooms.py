@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "train.selection",
     "train": "runtime.ground train.model train.recipe train.data train.start train.selection "
     "train.steps",
-    "export.graphs": "runtime.ground train.model",
+    "export.graphs": "runtime.ground runtime.joint train.model",
     "export": "runtime.ground runtime.bundle train.model export.graphs",
     "export.importers": "runtime.ground runtime.tables train.model train export.graphs export",
     "bin.common": "runtime.ground runtime.tables runtime.trials runtime",

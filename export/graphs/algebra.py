@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from dcaplda.runtime.joint.scorer import JointScorer, quadratic_basis
+from dcaplda.train.model.axes import AxisScore
 from dcaplda.train.model.backend import Affine, Backend
 from dcaplda.train.model.quadratic import Quadratic
 
@@ -87,6 +89,8 @@ class Compiled:
     side_reduction: AffineMap | None
     scale_side: DiagonalForm | None
     shift_side: DiagonalForm | None
+    joint: JointScorer | None = None
+    """Of a joint model; its score's form then works on sqrt(cross) x."""
 
     def forms(self) -> list[DiagonalForm]:
         """The forms in the order of their blocks in a voiceprint."""
@@ -97,18 +101,56 @@ class Compiled:
 def compile_backend(model: Backend) -> Compiled:
     """Do the algebra of every stage."""
     stages = model.config.stages
-    if stages.duration_stage or stages.side_stage:
+    joint = None
+    preprocess = None
+    if isinstance(model.plda, AxisScore):
+        joint = joint_scorer_of(model)
+        score = axis_form(joint)
+        preprocess = AffineMap(joint.weight, joint.bias)
+    elif stages.duration_stage or stages.side_stage:
         score = diagonalize(model.plda)
     else:
         score = diagonalize(model.plda, float(model.scale.detach()), float(model.shift.detach()))
     side = stages.side_stage
     return Compiled(
         score=score,
-        preprocess=affine_map(model.preprocess, score.basis),
+        preprocess=preprocess or affine_map(model.preprocess, score.basis),
         scale_dur=diagonalize(model.scale_dur) if model.scale_dur is not None else None,
         shift_dur=diagonalize(model.shift_dur) if model.shift_dur is not None else None,
         side_projection=affine_map(model.side_projection) if side else None,
         side_reduction=affine_map(model.side_reduction) if side else None,
         scale_side=diagonalize(model.scale_side) if model.scale_side is not None else None,
         shift_side=diagonalize(model.shift_side) if model.shift_side is not None else None,
+        joint=joint,
+    )
+
+
+def joint_scorer_of(model: Backend) -> JointScorer:
+    """The scorer of a joint model, of a place of which nothing is known."""
+    score = model.plda
+    assert isinstance(score, AxisScore)
+    between, offset = np.exp(float64(score.log_between)), np.exp(float64(score.log_offset))
+    return JointScorer(
+        weight=float64(model.preprocess.weight),
+        bias=float64(model.preprocess.bias),
+        turn=float64(score.turn),
+        centre=float64(score.centre),
+        between=between,
+        offset=offset,
+        correlation=float(score.correlation),
+        embedding_mean=float64(score.embedding_mean),
+        quadratics=quadratic_basis(between, offset),
+        prior_offset=offset,
+    )
+
+
+def axis_form(joint: JointScorer) -> DiagonalForm:
+    """The score of two single utterances on z = sqrt(cross) x, whose weights are all 1."""
+    terms = joint.terms()
+    return DiagonalForm(
+        basis=np.eye(len(terms.cross)),
+        weights=np.ones(len(terms.cross)),
+        auto=np.diag(terms.enroll / terms.cross),
+        linear=np.zeros(len(terms.cross)),
+        half=0.5 * terms.constant,
     )

@@ -16,14 +16,42 @@ from dcaplda.export.graphs import names
 from dcaplda.export.graphs.algebra import AffineMap, Array, Compiled, DiagonalForm, compile_backend
 from dcaplda.export.graphs.onnx_ops import Graph, OnnxOps, Symbol
 from dcaplda.runtime.familiarity import read_side
+from dcaplda.runtime.joint.layout import (
+    AXES,
+    BIAS,
+    CONDITIONS,
+    SQUARES,
+    TAIL,
+    Layout,
+    place_constants,
+)
 from dcaplda.train.model import durations
+from dcaplda.train.model.backend import CONDITIONS as CONDITION_VALUES
 from dcaplda.train.model.backend import Backend
 from dcaplda.train.model.ops import activate
 
 
 def voiceprint_width(compiled: Compiled) -> int:
     """Values of a voiceprint (K)."""
-    return sum(form.dim + 2 for form in compiled.forms())
+    layout = joint_layout(compiled)
+    return layout.width if layout else sum(form.dim + 2 for form in compiled.forms())
+
+
+def joint_layout(compiled: Compiled) -> Layout | None:
+    """Columns of a joint model's voiceprint; None of any other."""
+    if compiled.joint is None:
+        return None
+    assert compiled.scale_dur is not None, "a joint model has a duration stage"
+    return Layout(compiled.score.dim, len(compiled.joint.quadratics), compiled.scale_dur.dim)
+
+
+def _widths(compiled: Compiled) -> list[int]:
+    """Columns of each form's block, then of what no form uses."""
+    widths = [form.dim + 2 for form in compiled.forms()]
+    layout = joint_layout(compiled)
+    if layout is not None:
+        widths = [layout.score, *widths[1:], layout.width - layout.tail]
+    return widths
 
 
 def _score_block(ops: OnnxOps, form: DiagonalForm, a: Symbol) -> list[Symbol]:
@@ -85,12 +113,23 @@ def voiceprints(
     # Both projections are one product: for a single embedding, nodes cost as much as arithmetic.
     weight = np.concatenate([layer.weight for layer in layers])
     bias = np.concatenate([layer.bias for layer in layers])
-    joined = ops.normalize_blocks(ops.affine(embeddings, weight, bias), widths)
+    places: dict[str, Symbol] = {}
+    if compiled.joint is not None:
+        assert compiled.scale_dur is not None
+        constants = place_constants(compiled.joint, compiled.scale_dur.dim)
+        places = {name: ops.graph.named(name, value) for name, value in constants.items()}
+    joined = ops.normalize_blocks(
+        ops.affine(embeddings, weight, places.get(BIAS, bias)), widths
+    )
     timed = []
     if compiled.scale_dur is not None:
         assert seconds is not None
         feature, parameters = config.duration_feature, model.duration_parameters
         timed = [durations.apply(ops, feature, parameters, seconds)]
+        if places:
+            dim = compiled.scale_dur.dim
+            pad = np.eye(dim)[: dim - CONDITION_VALUES]
+            timed = [ops.graph.node("Gemm", timed[0], pad, places[CONDITIONS])]
     if groups is None:
         parts = ops.split(joined, widths) + timed
     else:
@@ -104,10 +143,23 @@ def voiceprints(
     if compiled.side_reduction is not None:
         reduced = ops.affine(parts[1], *_layer(compiled.side_reduction))
         sources.append(activate(ops, config.side_activation, reduced))
-    blocks = _score_block(ops, compiled.score, parts[0])
+    if places:
+        blocks = _axis_block(ops, places, parts[0])
+    else:
+        blocks = _score_block(ops, compiled.score, parts[0])
     if sources:
         blocks.append(_calibration_blocks(ops, compiled.forms()[1:], sources))
+    if places:
+        once = ops.ones_like(ops.columns(blocks[0], [0] * TAIL))
+        blocks += [once, sources[0]]
     return ops.concat(blocks)
+
+
+def _axis_block(ops: OnnxOps, places: Mapping[str, Symbol], w: Symbol) -> list[Symbol]:
+    """z, own, 1, the sums of squares, and no weights: one utterance, in three nodes."""
+    z = ops.graph.node("Gemm", w, places[f"{AXES}.weight"], places[f"{AXES}.bias"])
+    sums = ops.graph.node("Gemm", z * z, places[f"{SQUARES}.weight"], places[f"{SQUARES}.bias"])
+    return [z, sums]
 
 
 def _layer(layer: AffineMap) -> tuple[Array, Array]:
@@ -126,12 +178,27 @@ def combine(values: Sequence[Symbol]) -> Symbol:
 def compare(ops: OnnxOps, compiled: Compiled, enroll: Symbol, test: Symbol) -> Symbol:
     """LLR of every enrolment voiceprint against every test voiceprint."""
     forms = compiled.forms()
-    pieces = ops.split(enroll, [width for form in forms for width in (form.dim, 1, 1)])
-    blocks = ops.split(test, [form.dim + 2 for form in forms])
+    layout = joint_layout(compiled)
+    sizes = [[form.dim, 1, 1] for form in forms]
+    right = [[form.dim + 2] for form in forms]
+    if layout is not None:
+        # [z, own, 1, sums] of a test stand together, as [z, 1, own, weights] of an enrolment will.
+        sizes[0] += [layout.quadratics, layout.quadratics]
+        right[0] = [layout.axes + 2 + layout.quadratics, layout.quadratics]
+    spare = [layout.width - layout.tail] if layout is not None else []
+    pieces = ops.split(enroll, [width for block in sizes for width in block] + spare)
+    blocks = ops.split(test, [width for block in right for width in block] + spare)
     values = []
-    for number, (form, block) in enumerate(zip(forms, blocks, strict=True)):
-        a, own, one = pieces[3 * number : 3 * number + 3]
-        values.append(ops.products(ops.concat([a * form.weights, one, own]), block))
+    for number, form in enumerate(forms):
+        first = sum(len(block) for block in sizes[:number])
+        a, own, one = pieces[first : first + 3]
+        # The weights of a joint score are all 1.
+        scaled = a if layout is not None and number == 0 else a * form.weights
+        left = [scaled, one, own]
+        if layout is not None and number == 0:
+            left.append(pieces[first + 4])
+        place = sum(len(block) for block in right[:number])
+        values.append(ops.products(ops.concat(left), blocks[place]))
     return combine(values)
 
 
@@ -140,14 +207,20 @@ def compare_pairs(ops: OnnxOps, compiled: Compiled, enroll: Symbol, test: Symbol
     forms = compiled.forms()
     weights = np.zeros((voiceprint_width(compiled), len(forms)))
     own_columns, start = [], 0
-    for number, form in enumerate(forms):
+    for number, (form, width) in enumerate(zip(forms, _widths(compiled), strict=False)):
         weights[start : start + form.dim, number] = form.weights
         own_columns.append(start + form.dim)
-        start += form.dim + 2
+        start += width
     # One product of whole voiceprints serves the cross terms of all forms at once.
     cross = (enroll * test) @ ops.graph.constant(weights)
     own = ops.columns(enroll, own_columns) + ops.columns(test, own_columns)
-    return ops.flatten(combine(ops.split(cross + own, [1] * len(forms))))
+    values = ops.split(cross + own, [1] * len(forms))
+    layout = joint_layout(compiled)
+    if layout is not None:
+        given = ops.column_range(enroll, layout.weights.start, layout.weights.stop)
+        sums = ops.column_range(test, layout.sums.start, layout.sums.stop)
+        values[0] = values[0] + ops.row_sum(given * sums, layout.quadratics)
+    return ops.flatten(combine(values))
 
 
 def _one_test(compiled: Compiled) -> tuple[Array, list[int]]:
@@ -157,13 +230,18 @@ def _one_test(compiled: Compiled) -> tuple[Array, list[int]]:
     so that the product brings the own parts of both sides.
     """
     forms = compiled.forms()
-    weights, order, start = np.zeros((len(forms), voiceprint_width(compiled))), [], 0
-    for number, form in enumerate(forms):
+    width = voiceprint_width(compiled)
+    weights, order, start = np.zeros((len(forms), width)), list(range(width)), 0
+    for number, (form, columns) in enumerate(zip(forms, _widths(compiled), strict=False)):
         own = start + form.dim
         weights[number, start:own] = form.weights
         weights[number, own : own + 2] = 1.0
-        order += [*range(start, own), own + 1, own]
-        start = own + 2
+        order[own], order[own + 1] = own + 1, own
+        start += columns
+    layout = joint_layout(compiled)
+    if layout is not None:
+        weights[0, layout.weights] = 1.0
+        order[layout.weights] = range(layout.sums.start, layout.sums.stop)
     return weights, order
 
 
@@ -185,7 +263,7 @@ def compare_many_with_one(ops: OnnxOps, compiled: Compiled, enroll: Symbol, test
     sides = ops.columns(test, order) * ops.graph.constant(weights)  # (forms, K)
     if n_forms == 1:
         return ops.products(sides, enroll)
-    first = compiled.forms()[0].dim + 2
+    first = _widths(compiled)[0]
     score = ops.products(ops.rows(sides, 0, 1), enroll)
     rest = ops.column_range(ops.rows(sides, 1, n_forms), first, width)
     others = ops.products(rest, ops.column_range(enroll, first, width))

@@ -87,6 +87,13 @@ class Graph:
             self._constants[key] = numpy_helper.from_array(array, name)
         return Symbol(self, self._constants[key].name)
 
+    def named(self, name: str, value: NDArray[np.float32]) -> Symbol:
+        """A float constant under a name of its own, by which it can be found and replaced."""
+        key = (name, value.shape, value.tobytes())
+        if key not in self._constants:
+            self._constants[key] = numpy_helper.from_array(value, name)
+        return Symbol(self, name)
+
     def nodes(self, op: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> list[Symbol]:
         """Add a node with any number of outputs."""
         symbols = [x if isinstance(x, Symbol) else self.constant(x) for x in inputs]
@@ -195,7 +202,7 @@ class OnnxOps:
         sizes = self.graph.constant(list(widths), np.int64)
         return self.graph.nodes("Split", x, sizes, outputs=len(widths), axis=1)
 
-    def affine(self, x: Symbol, weight: NDArray[Any], bias: NDArray[Any]) -> Symbol:
+    def affine(self, x: Symbol, weight: NDArray[Any], bias: NDArray[Any] | Symbol) -> Symbol:
         """x A' + b with A (out, in)."""
         return self.graph.node("Gemm", x, np.transpose(weight), bias)
 

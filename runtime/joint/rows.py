@@ -1,0 +1,200 @@
+"""Voiceprints of several utterances: sums and counts in, one row out, and what rows say again.
+
+A row of a joint model keeps what was averaged, so that an utterance can be added or given back
+without the others, and two rows of any numbers, or of two places, can be compared exactly.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dcaplda.runtime.errors import BundleError, InputError
+from dcaplda.runtime.joint.layout import TAIL, Layout
+from dcaplda.runtime.joint.scorer import JointScorer, form_scores, read_scorer
+from dcaplda.runtime.joint.terms import Array
+
+Float32 = NDArray[np.float32]
+_FORM = ("basis", "weights", "auto", "linear", "half")
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationForm:
+    """Scale or shift as a form of both sides' conditions e (eq. 21, 22) on a = basis'e."""
+
+    basis: Array
+    weights: Array
+    auto: Array
+    linear: Array
+    half: float
+
+    def block(self, conditions: Array) -> Array:
+        """[a, own(a), 1] of each row of conditions (n, F)."""
+        a = conditions @ self.basis
+        own = np.einsum("ij,jk,ik->i", a, self.auto, a) + a @ self.linear + self.half
+        return np.column_stack([a, own, np.ones(len(a))])
+
+    def values(self, enroll: Array, test: Array) -> Array:
+        """The form of every enrolment with every test; (E, F), (T, F) -> (E, T)."""
+        left, right = self.block(enroll), self.block(test)
+        cross = (left[:, :-2] * self.weights) @ right[:, :-2].T
+        return cross + left[:, -2][:, None] + right[:, -2][None, :]
+
+
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """What several utterances come to: mean x, their number, their spread, their conditions."""
+
+    x: Array
+    count: Array
+    spread: Array
+    conditions: Array
+
+    def __len__(self) -> int:
+        return len(self.count)
+
+    def take(self, rows: Any) -> "Sides":
+        """Some of them."""
+        return Sides(self.x[rows], self.count[rows], self.spread[rows], self.conditions[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class JointModel:
+    """The scorer and the calibration of a bundle, for rows of any number of utterances."""
+
+    scorer: JointScorer
+    scale: CalibrationForm
+    shift: CalibrationForm
+
+    @property
+    def layout(self) -> Layout:
+        """Columns of a row."""
+        scorer = self.scorer
+        return Layout(len(scorer.between), len(scorer.quadratics), len(self.scale.linear))
+
+    def sides(self, rows: NDArray[np.floating]) -> Sides:
+        """What stands behind voiceprints (n, K)."""
+        layout, matrix = self.layout, np.asarray(rows, np.float64)
+        count, spread = matrix[:, layout.tail], matrix[:, layout.tail + 1]
+        if not ((count >= 1).all() and (spread > 0).all() and (spread <= 1).all()):
+            raise InputError("voiceprints: the number of utterances is not kept in them")
+        x = matrix[:, : layout.axes].copy()
+        for value in np.unique(spread):
+            x[spread == value] *= self._root / self.scorer.terms(float(value)).cross
+        return Sides(x, count, spread, matrix[:, layout.tail + TAIL :])
+
+    @property
+    def _root(self) -> Array:
+        root: Array = np.sqrt(self.scorer.terms().cross)
+        return root
+
+    def merged(self, sides: Sides, groups: NDArray[np.integer], n_groups: int) -> Sides:
+        """One side of each group of sides; `groups` numbers them from 0."""
+        weights = sides.count
+        total = np.bincount(groups, weights, n_groups)
+        share = weights / total[groups]
+
+        def mean(values: Array) -> Array:
+            sums = np.zeros((n_groups, values.shape[1]))
+            np.add.at(sums, groups, values * share[:, None])
+            return sums
+
+        return self._counted(mean(sides.x), total, mean(sides.conditions))
+
+    def without(self, side: Sides, part: Sides) -> Sides:
+        """One side without the utterances of another (one each) that is part of it."""
+        left = side.count - part.count
+        if not (left >= 1).all():
+            raise InputError(
+                f"speaker: has {side.count[0]:g} utterances, {part.count[0]:g} cannot be taken; "
+                "at least one must stay"
+            )
+
+        def rest(whole: Array, gone: Array) -> Array:
+            kept: Array = (side.count[:, None] * whole - part.count[:, None] * gone) / left[:, None]
+            return kept
+
+        return self._counted(
+            rest(side.x, part.x), left, rest(side.conditions, part.conditions)
+        )
+
+    def _counted(self, x: Array, count: Array, conditions: Array) -> Sides:
+        conditions = conditions.copy()
+        conditions[:, -2] = np.log(count)
+        spread = np.array([self.scorer.spread(float(number)) for number in count])
+        return Sides(x, count, spread, conditions)
+
+    def rows(self, sides: Sides) -> Float32:
+        """Voiceprints of sides, to be compared by the graphs with single tests; (n, K)."""
+        layout, single = self.layout, self.scorer.terms()
+        made = np.zeros((len(sides), layout.width))
+        squares = sides.x**2
+        made[:, layout.sums] = squares @ self.scorer.quadratics.T
+        for value in np.unique(sides.spread):
+            chosen = sides.spread == value
+            terms = self.scorer.terms(float(value))
+            made[chosen, : layout.axes] = sides.x[chosen] * (terms.cross / self._root)
+            # A single test brings half of its own constant, and x^2 as against a single enrolment.
+            own = terms.constant - 0.5 * single.constant
+            made[chosen, layout.own] = squares[chosen] @ terms.enroll + own
+            if value != 1.0:
+                made[chosen, layout.weights] = self.scorer.quadratics @ (terms.test - single.test)
+        made[:, layout.own + 1] = 1.0
+        for start, form in zip(layout.calibration, (self.scale, self.shift), strict=True):
+            made[:, start : start + layout.conditions + 2] = form.block(sides.conditions)
+        made[:, layout.tail] = sides.count
+        made[:, layout.tail + 1] = sides.spread
+        made[:, layout.tail + TAIL :] = sides.conditions
+        return made.astype(np.float32)
+
+    def llrs(self, enroll: Sides, test: Sides, place: "JointModel | None" = None) -> Array:
+        """LLR of every enrolment with every test by the closed form itself, float64; (E, T).
+
+        `place` is the model of the tests, if their place is another one.
+        """
+        scores = np.zeros((len(enroll), len(test)))
+        for one in np.unique(enroll.spread):
+            for other in np.unique(test.spread):
+                i, j = np.flatnonzero(enroll.spread == one), np.flatnonzero(test.spread == other)
+                terms = (
+                    self.scorer.terms(float(one), float(other))
+                    if place is None
+                    else self.scorer.across(place.scorer, float(one), float(other))
+                )
+                scores[np.ix_(i, j)] = form_scores(terms, enroll.x[i], test.x[j])
+        scale = self.scale.values(enroll.conditions, test.conditions)
+        llrs: Array = scale * scores + self.shift.values(enroll.conditions, test.conditions)
+        return llrs
+
+    def adapted(self, scorer: JointScorer) -> "JointModel":
+        """The same calibration with the scorer of a place."""
+        return replace(self, scorer=scorer)
+
+    def arrays(self) -> dict[str, Array]:
+        """Everything, by name, to be stored."""
+        found = self.scorer.arrays()
+        for name, form in (("scale", self.scale), ("shift", self.shift)):
+            found |= {f"{name}.{key}": np.asarray(getattr(form, key)) for key in _FORM}
+        return found
+
+
+def read_joint(arrays: Mapping[str, Any], place: str) -> JointModel:
+    """A model from stored arrays, checked."""
+    scorer = read_scorer(arrays, place)
+    forms = []
+    for name in ("scale", "shift"):
+        try:
+            found = {key: np.asarray(arrays[f"{name}.{key}"], np.float64) for key in _FORM}
+        except (KeyError, ValueError, TypeError) as error:
+            raise BundleError(f"{place}: {error!r} is missing or wrong; export again") from None
+        size = found["linear"].size
+        shapes = {"basis": (size, size), "auto": (size, size), "linear": (size,)}
+        shapes |= {"weights": (size,), "half": ()}
+        if any(found[k].shape != s or not np.isfinite(found[k]).all() for k, s in shapes.items()):
+            raise BundleError(f"{place}: '{name}' has a wrong size or value; export again")
+        forms.append(CalibrationForm(**{**found, "half": float(found["half"])}))  # type: ignore[arg-type]
+    if len(forms[0].linear) != len(forms[1].linear) or len(forms[0].linear) < 3:
+        raise BundleError(f"{place}: 'scale' and 'shift' do not belong together; export again")
+    return JointModel(scorer, *forms)
