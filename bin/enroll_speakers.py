@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
-from dcaplda.bin.common.option_groups import Averaged, Embeddings
-from dcaplda.bin.common.options import Log, Tool, run
+from dcaplda.bin.common.option_groups import Averaged, Embeddings, check_choice
+from dcaplda.bin.common.options import Log, Tool, option, run
 
 USAGE = """Turn embeddings into voiceprints that score-trials takes with --enroll-voiceprints.
 
-Without --spk2utt there is one voiceprint per utterance. With it there is one per speaker, from
-the averaged inputs of the speaker's utterances (--multi-enroll=voiceprints of score-trials);
-to average scores instead, enrol utterances and give --spk2utt to score-trials. A voiceprint
-serves only the model that made it: <archive>.json says which that was.
+Without --spk2utt there is one voiceprint per utterance. With it there is one per speaker: by the
+book (joint) where the model was trained for it, else from the averaged inputs of the speaker's
+utterances (voiceprints); to average scores instead, enrol utterances and give --spk2utt to
+score-trials. A voiceprint serves only the model that made it: <archive>.json says which that was.
 
 Usage: enroll-speakers [options] <model-dir> <embeddings-rspecifier> <voiceprints-wspecifier>
 e.g.: enroll-speakers --durations=utt2dur --spk2utt=spk2utt exp/model scp:enroll.scp \
@@ -24,6 +24,14 @@ See also: score-trials, compute-durations
 @dataclass(frozen=True, kw_only=True)
 class Options(Averaged, Embeddings):
     """Options of enroll-speakers."""
+
+    multi_enroll: str = option(
+        "auto", "speakers of several utterances: joint or voiceprints; auto: joint where it can be"
+    )
+
+    def check(self) -> None:
+        """A table has one voiceprint per name, so scores cannot be averaged later."""
+        check_choice(self, "multi_enroll", ("auto", "joint", "voiceprints"))
 
 
 def body(options: Options, arguments: list[str], log: Log) -> int:
@@ -47,8 +55,10 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
         frame_shift=options.frame_shift,
         scp_root=options.scp_root,
     )
-    # Speakers are always averaged here: a table has one voiceprint per name.
-    made = enrol(source, options, "voiceprints", "cannot be enrolled", backend, timed, log)
+    way = options.multi_enroll
+    if way == "auto":
+        way = "voiceprints" if backend.joint is None else "joint"
+    made = enrol(source, options, way, "cannot be enrolled", backend, timed, log)
     write_vectors(target, made.names, made.voiceprints)
     write_tag(archive, backend.info.fingerprint)
     log.info(f"enrolled {len(made.names)} from {made.n_utterances} utterances")

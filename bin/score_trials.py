@@ -144,6 +144,11 @@ def _score(
         trials, model, row = trials.take(there), model[there], row[there]
     short = short_trials(options.min_duration, options.short, sides, model, row)
     enroll, test, groups = sides.voiceprints(backend, options.multi_enroll)
+    if not sides.models.single:
+        from dcaplda.runtime.several import resolved_way
+
+        way = resolved_way(backend, options.multi_enroll)
+        log.info(f"models of several utterances: {way}")
     watch.lap("voiceprints")
     with _progress(end - begin) as progress:
         llrs = backend.score_trials(

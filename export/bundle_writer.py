@@ -12,8 +12,9 @@ from dcaplda.export import parity
 from dcaplda.export.bundle_files import write_bundle
 from dcaplda.export.familiarity import familiarity
 from dcaplda.export.graphs import names
-from dcaplda.export.graphs.algebra import compile_backend
+from dcaplda.export.graphs.algebra import compile_backend, joint_model_of
 from dcaplda.export.graphs.bundle import build_graphs
+from dcaplda.runtime.joint.stored import joint_bytes
 from dcaplda.train.model.backend import Backend
 
 GRID_SECONDS = np.geomspace(1.0, 300.0, 41)
@@ -27,7 +28,8 @@ def export_model(
     `training` is what training recorded of its data and development sets; it goes into
     model.json as it is.
     """
-    known = familiarity(compile_backend(model), training)
+    compiled = compile_backend(model)
+    known = familiarity(compiled, training)
     graphs = build_graphs(model, known)
     differences = parity.check(model, graphs)
     config = model.config
@@ -46,7 +48,8 @@ def export_model(
         "familiarity": known,
         "largest_difference_from_torch": differences,
     }
-    write_bundle(directory, graphs, manifest)
+    joint = joint_bytes(joint_model_of(compiled)) if compiled.joint is not None else None
+    write_bundle(directory, graphs, manifest, joint)
     return differences
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from dcaplda.runtime.backend import Backend
     from dcaplda.runtime.bundle.manifest import ModelInfo
     from dcaplda.runtime.errors import BundleError, DcapldaError, GalleryError, InputError
+    from dcaplda.runtime.evidence import Evidence
     from dcaplda.runtime.gallery.search import Match
     from dcaplda.runtime.gallery.speakers import Gallery, Identification
     from dcaplda.runtime.verification import Speaker, Verification
@@ -19,6 +20,7 @@ __all__ = [
     "Backend",
     "BundleError",
     "DcapldaError",
+    "Evidence",
     "Gallery",
     "GalleryError",
     "Identification",
@@ -34,6 +36,7 @@ _HOMES = {
     "ModelInfo": "bundle.manifest",
     "BundleError": "errors",
     "DcapldaError": "errors",
+    "Evidence": "evidence",
     "Gallery": "gallery.speakers",
     "GalleryError": "errors",
     "Identification": "gallery.speakers",

@@ -1,14 +1,16 @@
 """Backend: opens a bundle and turns embeddings and durations into log-likelihood ratios."""
 
 import math
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dcaplda.runtime import checks, verification
+from dcaplda.runtime.adaptation import adapt_bundle, joint_of, write_adaptation
 from dcaplda.runtime.bundle.manifest import SEARCH, ModelInfo, read_graph, read_info
 from dcaplda.runtime.bundle.sessions import Sessions, available_threads
 from dcaplda.runtime.decision import bayes_threshold
@@ -17,6 +19,9 @@ from dcaplda.runtime.familiarity import read_familiarity
 from dcaplda.runtime.trials import planner
 from dcaplda.runtime.trials.tiles import run_jobs, tile_slices
 from dcaplda.runtime.verification import Speaker, Verification
+
+if TYPE_CHECKING:
+    from dcaplda.runtime.evidence import Evidence
 
 Float32 = NDArray[np.float32]
 
@@ -36,9 +41,13 @@ class Backend:
         self.threads = threads
         self.familiarity = read_familiarity(info.manifest, f"{directory}/model.json")
         """What training saw, for the warnings of enrolments and verifications."""
+        self.joint = joint_of(directory, info)
+        """The model of place, speaker and sample, of bundles trained for several utterances and
+        places; else None."""
         self.directory = directory
         """Where the bundle lies."""
         self._sessions = Sessions(directory, info)
+        self._home: tempfile.TemporaryDirectory[str] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A pickled backend is loaded again, from the same place, where it arrives."""
@@ -164,12 +173,14 @@ class Backend:
         embeddings: ArrayLike,
         seconds: ArrayLike | None = None,
         *,
-        multi_enroll: str = "scores",
+        multi_enroll: str = "auto",
     ) -> Speaker:
         """A speaker from one embedding (D,) or several (n, D) and their seconds of speech.
 
-        Of several utterances, `scores` keeps a voiceprint of each and averages the LLRs (the
-        paper's way); `voiceprints` averages what goes into the voiceprint and keeps one.
+        Of several utterances, `joint` keeps one voiceprint whose LLR is that of all of them under
+        the model, for bundles trained for it; `scores` keeps a voiceprint of each and averages the
+        LLRs (the paper's way); `voiceprints` averages what goes into the voiceprint and keeps
+        one. `auto` is `joint` where the bundle has it, else `scores`.
 
         >>> ann = backend.enroll(calls, seconds)
         >>> ann.warnings
@@ -189,6 +200,7 @@ class Backend:
     ) -> Verification:
         """Does this utterance come from that speaker (or from the owner of voiceprints (n, K))?
 
+        Several utterances (m, D) of one voice are taken together, if the bundle is joint.
         `prior` is the probability, before listening, that it does; the costs are those of
         rejecting the speaker and of accepting somebody else.
 
@@ -199,6 +211,46 @@ class Backend:
         2.29
         """
         return verification.verify(self, speaker, embedding, seconds, prior, cost_miss, cost_fa)
+
+    def evidence(
+        self,
+        speaker: Speaker | ArrayLike,
+        *,
+        prior: float,
+        cost_miss: float = 1.0,
+        cost_fa: float = 1.0,
+    ) -> "Evidence":
+        """A running verification: segments are added one by one (joint bundles)."""
+        from dcaplda.runtime.evidence import Evidence
+
+        return Evidence(self, speaker, prior, cost_miss, cost_fa)
+
+    def add_utterances(
+        self, speaker: Speaker, embeddings: ArrayLike, seconds: ArrayLike | None = None
+    ) -> Speaker:
+        """The speaker with more utterances: one voiceprint, as if enrolled with all of them."""
+        return verification.changed(self, speaker, embeddings, seconds, more=True)
+
+    def remove_utterances(
+        self, speaker: Speaker, embeddings: ArrayLike, seconds: ArrayLike | None = None
+    ) -> Speaker:
+        """The speaker without utterances that are in it; the others' embeddings are not needed."""
+        return verification.changed(self, speaker, embeddings, seconds, more=False)
+
+    def adapted(self, embeddings: ArrayLike, *, ids: Sequence[str] | None = None) -> "Backend":
+        """This model for the place of unlabelled utterances (n, D) (docs/adaptation.md).
+
+        It lives as long as the program; `adapt-backend`, or `adaptation.write_adaptation`, keeps
+        it. Of no utterance at all it is this backend itself.
+        """
+        if not np.size(embeddings):
+            return self
+        made = adapt_bundle(self.directory, self.info, embeddings, list(ids) if ids else None)
+        home = tempfile.TemporaryDirectory(prefix="dcaplda-")
+        write_adaptation(made, Path(home.name) / "bundle")
+        backend = Backend.load(Path(home.name) / "bundle", threads=self.threads)
+        backend._home = home
+        return backend
 
     @staticmethod
     def threshold(prior: float, cost_miss: float = 1.0, cost_fa: float = 1.0) -> float:

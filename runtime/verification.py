@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dcaplda.runtime import checks
+from dcaplda.runtime import checks, several
 from dcaplda.runtime.bundle.manifest import VERIFY
 from dcaplda.runtime.decision import bayes_threshold, log_odds
 from dcaplda.runtime.errors import InputError
@@ -64,8 +64,7 @@ def enroll(
     backend: "Backend", embeddings: ArrayLike, seconds: ArrayLike | None, multi_enroll: str
 ) -> Speaker:
     """A speaker from one or several utterances; see Backend.enroll."""
-    if multi_enroll not in ("scores", "voiceprints"):
-        raise InputError(f"multi_enroll = '{multi_enroll}': expected scores or voiceprints")
+    multi_enroll = several.resolved_way(backend, multi_enroll)
     matrix = checks.embeddings(embeddings, "embeddings", backend.info.embedding_dim)
     count = len(matrix)
     times = checks.seconds(seconds, "durations", count, backend.info.uses_durations)
@@ -74,10 +73,14 @@ def enroll(
     voiceprints = _voiceprints(backend, matrix, times, groups)
     if not math.isfinite(voiceprints.sum()):
         raise InputError(f"embeddings: {_STRANGE}")
+    singles = voiceprints if groups is None else None
+    if multi_enroll == "joint" and count > 1:
+        voiceprints = several.merged_voiceprints(backend, voiceprints, np.zeros(count, np.int64), 1)
     warnings: tuple[str, ...] = ()
     if backend.familiarity.informed:
         # Each utterance is looked at by itself; an average may hide one that is strange.
-        singles = voiceprints if groups is None else _voiceprints(backend, matrix, times)
+        if singles is None:
+            singles = _voiceprints(backend, matrix, times)
         warnings = backend.familiarity.warnings(
             None if seconds is None else times.tolist(),
             _norms(matrix),
@@ -85,6 +88,26 @@ def enroll(
             "enrolment",
         )
     return Speaker(voiceprints, warnings, backend.info.fingerprint)
+
+
+def changed(
+    backend: "Backend",
+    speaker: Speaker,
+    embeddings: ArrayLike,
+    seconds: ArrayLike | None,
+    more: bool,
+) -> Speaker:
+    """A speaker with more utterances, or with fewer."""
+    enrolled = enrolled_voiceprints(backend, speaker)
+    change = several.with_utterances if more else several.without_utterances
+    made = change(backend, enrolled, embeddings, seconds)
+    if not math.isfinite(made.sum()):
+        raise InputError(f"embeddings: {_STRANGE}")
+    warnings = speaker.warnings
+    if more:
+        found = enroll(backend, embeddings, seconds, "scores").warnings
+        warnings += tuple(line for line in found if line not in warnings)
+    return Speaker(made, warnings, backend.info.fingerprint)
 
 
 def verify(
@@ -97,8 +120,10 @@ def verify(
     cost_fa: float,
 ) -> Verification:
     """Compare a speaker with one utterance and decide; see Backend.verify."""
-    threshold, odds = _threshold_and_odds(float(prior), float(cost_miss), float(cost_fa))
-    enrolled = _enrolled(backend, speaker)
+    threshold, odds = decision_rule(float(prior), float(cost_miss), float(cost_fa))
+    enrolled = enrolled_voiceprints(backend, speaker)
+    if np.ndim(embedding) == 2 and len(embedding) > 1:  # type: ignore[arg-type]
+        return _verify_several(backend, speaker, enrolled, embedding, seconds, (threshold, odds))
     matrix = _one_embedding(backend, embedding)
     if type(seconds) is float and 0.0 < seconds < _LONGEST:
         times = np.array([seconds], np.float32)
@@ -120,9 +145,44 @@ def verify(
     return Verification(llr, _sigmoid(llr + odds), threshold, llr >= threshold, warnings)
 
 
+def _verify_several(
+    backend: "Backend",
+    speaker: Speaker | ArrayLike,
+    enrolled: Float32,
+    embeddings: ArrayLike,
+    seconds: ArrayLike | None,
+    rule: tuple[float, float],
+) -> Verification:
+    """Several test utterances of one speaker, taken together."""
+    several.joint_needed(backend)
+    dim = backend.info.embedding_dim
+    matrix = checks.embeddings(embeddings, "embedding", dim)
+    times = checks.seconds(seconds, "durations", len(matrix), backend.info.uses_durations)
+    llr = several.llr_of_sides(backend, enrolled, several.one_side(backend, matrix, times))
+    warnings = speaker.warnings if isinstance(speaker, Speaker) else ()
+    warnings += test_warnings(backend, matrix, times)
+    return decided(llr, rule, warnings)
+
+
+def test_warnings(backend: "Backend", matrix: Float32, seconds: Float32) -> tuple[str, ...]:
+    """Where test utterances lie outside of what training saw."""
+    known = backend.familiarity
+    if not known.informed:
+        return ()
+    distances = known.distances(_voiceprints(backend, matrix, seconds))
+    return known.warnings(seconds.tolist(), _norms(matrix), distances, "test")
+
+
+def decided(llr: float, rule: tuple[float, float], warnings: tuple[str, ...]) -> Verification:
+    """The answer at a threshold and prior odds."""
+    threshold, odds = rule
+    return Verification(llr, _sigmoid(llr + odds), threshold, llr >= threshold, warnings)
+
+
 # A product asks with the same prior and costs again and again.
 @lru_cache(maxsize=64)
-def _threshold_and_odds(prior: float, cost_miss: float, cost_fa: float) -> tuple[float, float]:
+def decision_rule(prior: float, cost_miss: float, cost_fa: float) -> tuple[float, float]:
+    """Threshold and prior log odds."""
     return bayes_threshold(prior, cost_miss, cost_fa), log_odds(prior)
 
 
@@ -165,7 +225,7 @@ def _one_embedding(backend: "Backend", embedding: ArrayLike) -> Float32:
     return matrix
 
 
-def _enrolled(backend: "Backend", speaker: Speaker | ArrayLike) -> Float32:
+def enrolled_voiceprints(backend: "Backend", speaker: Speaker | ArrayLike) -> Float32:
     """Voiceprints (n, K) of a speaker; those of our own making need no second look."""
     if not isinstance(speaker, Speaker):
         return checks.as_matrix(speaker, "speaker", backend.info.voiceprint_dim)

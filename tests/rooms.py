@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "train": "runtime.ground train.model train.recipe train.data train.start train.selection "
     "train.steps",
     "export.graphs": "runtime.ground runtime.joint train.model",
-    "export": "runtime.ground runtime.bundle train.model export.graphs",
+    "export": "runtime.ground runtime.bundle runtime.joint train.model export.graphs",
     "export.importers": "runtime.ground runtime.tables train.model train export.graphs export",
     "bin.common": "runtime.ground runtime.tables runtime.trials runtime",
     "bin": "runtime.ground runtime.tables runtime.trials runtime.gallery runtime simulate "
@@ -112,7 +112,7 @@ def _is_module(parts: tuple[str, ...]) -> bool:
 
 
 def private_names(module: Module) -> Iterator[tuple[int, str]]:
-    """Lines and names of private attributes and imports that are not of the module's own objects."""
+    """Lines and names of private attributes and imports that are not an object's own."""
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Attribute) and _is_private(node.attr):
             owner = node.value

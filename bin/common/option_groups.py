@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from dcaplda.bin.common.options import CommonOptions, option
 
 # What a model of several utterances is compared by.
-MULTI_ENROLL = ("scores", "voiceprints")
+MULTI_ENROLL = ("auto", "joint", "scores", "voiceprints")
 
 
 def shown(name: str, value: object) -> str:
@@ -110,7 +110,9 @@ class TwoSides(Embeddings):
     enroll_durations: str = option("", "seconds of speech of the enrolment side")
     test_durations: str = option("", "seconds of speech of the test side")
     multi_enroll: str = option(
-        "scores", "models of several utterances: mean of the scores, or of the voiceprints' inputs"
+        "auto",
+        "models of several utterances: joint (by the book, where the model was trained for it), "
+        "scores (mean of the scores), voiceprints (mean of their inputs); auto: joint, else scores",
     )
     enroll_voiceprints: bool = option(
         False, "the enrolment table holds voiceprints of enroll-speakers, not embeddings"
@@ -119,7 +121,7 @@ class TwoSides(Embeddings):
     def check(self) -> None:
         """Voiceprints are made: their inputs cannot be averaged any more."""
         check_choice(self, "multi_enroll", MULTI_ENROLL)
-        if self.enroll_voiceprints and self.multi_enroll == "voiceprints":
+        if self.enroll_voiceprints and self.multi_enroll in ("voiceprints", "joint"):
             raise ValueError("--enroll-voiceprints: averaging belongs to enroll-speakers")
 
 

@@ -10,6 +10,7 @@ from dcaplda.bin.common.options import Log
 from dcaplda.bin.common.utterances import Models, Source, Utterances, arrange, load, read_members
 from dcaplda.runtime.backend import Backend
 from dcaplda.runtime.errors import InputError, UsageError
+from dcaplda.runtime.several import merged_voiceprints, offsets_to_groups, resolved_way
 from dcaplda.runtime.tables.text_tables import read_lists
 
 Index = NDArray[np.int64]
@@ -87,13 +88,16 @@ def model_voiceprints(
     multi_enroll is one of MULTI_ENROLL; `made` are the voiceprints of all utterances, where
     they are known already.
     """
-    if multi_enroll == "voiceprints":
-        groups = np.repeat(np.arange(len(models.offsets) - 1), np.diff(models.offsets))
+    way = "scores" if utterances.source.are_voiceprints else resolved_way(backend, multi_enroll)
+    groups = offsets_to_groups(models.offsets)
+    if way == "voiceprints":
         return utterances.voiceprints(backend, models.rows, groups), None
     if made is None:
         made = utterances.voiceprints(backend)
     if not np.array_equal(models.rows, np.arange(len(made))):
         made = made[models.rows]
+    if way == "joint" and not models.single:
+        return merged_voiceprints(backend, made, groups, len(models.offsets) - 1), None
     return made, None if models.single else models.offsets
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from dcaplda.runtime.joint.rows import CalibrationForm, JointModel
 from dcaplda.runtime.joint.scorer import JointScorer, quadratic_basis
 from dcaplda.train.model.axes import AxisScore
 from dcaplda.train.model.backend import Affine, Backend
@@ -138,10 +139,21 @@ def joint_scorer_of(model: Backend) -> JointScorer:
         between=between,
         offset=offset,
         correlation=float(score.correlation),
+        same_score=float(score.same_score),
         embedding_mean=float64(score.embedding_mean),
         quadratics=quadratic_basis(between, offset),
         prior_offset=offset,
     )
+
+
+def joint_model_of(compiled: Compiled) -> JointModel:
+    """The scorer and the calibration of a joint model, for the runtime."""
+    assert compiled.joint is not None and compiled.scale_dur and compiled.shift_dur
+    forms = (
+        CalibrationForm(form.basis, form.weights, form.auto, form.linear, form.half)
+        for form in (compiled.scale_dur, compiled.shift_dur)
+    )
+    return JointModel(compiled.joint, *forms)
 
 
 def axis_form(joint: JointScorer) -> DiagonalForm:

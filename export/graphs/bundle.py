@@ -118,9 +118,7 @@ def voiceprints(
         assert compiled.scale_dur is not None
         constants = place_constants(compiled.joint, compiled.scale_dur.dim)
         places = {name: ops.graph.named(name, value) for name, value in constants.items()}
-    joined = ops.normalize_blocks(
-        ops.affine(embeddings, weight, places.get(BIAS, bias)), widths
-    )
+    joined = ops.normalize_blocks(ops.affine(embeddings, weight, places.get(BIAS, bias)), widths)
     timed = []
     if compiled.scale_dur is not None:
         assert seconds is not None

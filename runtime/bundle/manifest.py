@@ -11,6 +11,8 @@ from dcaplda.runtime.errors import BundleError
 FORMAT = "dcaplda-bundle"
 FORMAT_VERSION = 1
 MANIFEST = "model.json"
+JOINT = "joint"
+"""Key of the file with what several utterances and places need; most models lack it."""
 GRAPHS = ("backend", "voiceprint", "compare", "pairs")
 VERIFY, SEARCH = FURTHER = "verify", "search"
 """Graphs for one verification in one call, and for one probe against many voiceprints; older
@@ -32,6 +34,8 @@ class ModelInfo:
     """Whether voiceprint.onnx can average groups of utterances before any form."""
     further_graphs: frozenset[str]
     """Which of the graphs are there that a model may lack."""
+    joint_file: str | None
+    """Name of the file with the model of place, speaker and sample, where there is one."""
     fingerprint: str
     """Hash over all graphs: voiceprints can be compared only within one fingerprint."""
     manifest: dict[str, Any] = field(repr=False)
@@ -66,6 +70,9 @@ def read_info(directory: str | Path) -> ModelInfo:
         )
     try:
         hashes = [manifest["graphs"][name]["sha256"] for name in GRAPHS]
+        joint = manifest.get(JOINT)
+        if joint is not None:
+            hashes.append(joint["sha256"])
         return ModelInfo(
             variant=str(manifest["variant"]),
             embedding_dim=int(manifest["embedding_dim"]),
@@ -74,6 +81,7 @@ def read_info(directory: str | Path) -> ModelInfo:
             voiceprint_inputs=tuple(manifest.get("voiceprint_inputs", ())),
             averages_groups=bool(manifest.get("averages_groups", False)),
             further_graphs=frozenset(FURTHER) & frozenset(manifest["graphs"]),
+            joint_file=None if joint is None else str(joint["file"]),
             fingerprint=sha256("".join(hashes).encode()),
             manifest=manifest,
         )
@@ -86,8 +94,18 @@ def read_info(directory: str | Path) -> ModelInfo:
 def read_graph(directory: str | Path, info: ModelInfo, name: str) -> bytes:
     """The bytes of a graph, if they are the ones that were exported."""
     entry = info.manifest["graphs"][name]
-    path = Path(directory) / str(entry.get("file", f"{name}.onnx"))
-    if path.name != entry.get("file", path.name):
+    return _read(directory, str(entry.get("file", f"{name}.onnx")), entry["sha256"], name)
+
+
+def read_joint_file(directory: str | Path, info: ModelInfo) -> bytes:
+    """The bytes of the joint model's file, if they are the ones that were exported."""
+    entry = info.manifest[JOINT]
+    return _read(directory, str(entry["file"]), entry["sha256"], JOINT)
+
+
+def _read(directory: str | Path, file: str, digest: str, name: str) -> bytes:
+    path = Path(directory) / file
+    if path.name != file:
         raise BundleError(f"{directory}/{MANIFEST}: graph '{name}' points outside the bundle")
     try:
         content = path.read_bytes()
@@ -95,7 +113,7 @@ def read_graph(directory: str | Path, info: ModelInfo, name: str) -> bytes:
         raise BundleError(
             f"{path}: missing or unreadable ({error.strerror}); export again"
         ) from None
-    if sha256(content) != entry["sha256"]:
+    if sha256(content) != digest:
         raise BundleError(
             f"{path}: its sha256 is not the one in {MANIFEST}; the file was altered or is "
             "incomplete: copy or export the model again"

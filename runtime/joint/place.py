@@ -19,9 +19,6 @@ normalization when the place is known well; the rest is left to the posterior be
 TRUST = 0.5
 """What the pool's mean counts in the posterior: short utterances scatter more than the model of a
 usual one says, and a place is never quite one place."""
-SAME_SHARE = 0.53
-"""Share of the score of two equal utterances from which on a pair counts as one speaker: of the
-training's strangers 0 to 2 % reach it, of pairs of one speaker 27 to 100 %, by domain."""
 MOST_PAIRED = 1000
 """Utterances whose pairs are looked at; more tell nothing new of how often people return."""
 
@@ -33,14 +30,21 @@ def shared_pairs(scorer: JointScorer, x: Array) -> float:
         return 0.0
     if count > MOST_PAIRED:
         x = x[np.random.default_rng(0).choice(count, MOST_PAIRED, replace=False)]
-    same, other = 2.0, 2.0 * (scorer.between + 1.0)
-    squares = 0.5 * (1.0 / other - 1.0 / same)
-    constant = 0.5 * float((np.log(other) - np.log(same)).sum())
-    own = x**2 @ squares
-    scores = own[:, None] + own[None, :] - 2.0 * (x * squares) @ x.T + constant
-    one_speaker = scores > SAME_SHARE * constant
+    one_speaker = difference_scores(scorer.between, x) > scorer.same_score
     np.fill_diagonal(one_speaker, False)
     return float(np.count_nonzero(one_speaker)) / (len(x) * (len(x) - 1))
+
+
+def difference_scores(between: Array, x: Array) -> Array:
+    """LLR of one speaker from the difference of each two utterances (n, R); (n, n).
+
+    The difference has variance 2 of one speaker and 2 (b + 1) of two, and no offset.
+    """
+    squares = 0.25 * (1.0 / (between + 1.0) - 1.0)
+    constant = 0.5 * float(np.log(between + 1.0).sum())
+    own = x**2 @ squares
+    scores: Array = own[:, None] + own[None, :] - 2.0 * (x * squares) @ x.T + constant
+    return scores
 
 
 def effective_people(count: int, shared: float) -> float:

@@ -93,7 +93,7 @@ class JointModel:
     def merged(self, sides: Sides, groups: NDArray[np.integer], n_groups: int) -> Sides:
         """One side of each group of sides; `groups` numbers them from 0."""
         weights = sides.count
-        total = np.bincount(groups, weights, n_groups)
+        total: Array = np.bincount(groups, weights, n_groups).astype(np.float64)
         share = weights / total[groups]
 
         def mean(values: Array) -> Array:
@@ -116,9 +116,7 @@ class JointModel:
             kept: Array = (side.count[:, None] * whole - part.count[:, None] * gone) / left[:, None]
             return kept
 
-        return self._counted(
-            rest(side.x, part.x), left, rest(side.conditions, part.conditions)
-        )
+        return self._counted(rest(side.x, part.x), left, rest(side.conditions, part.conditions))
 
     def _counted(self, x: Array, count: Array, conditions: Array) -> Sides:
         conditions = conditions.copy()

@@ -44,6 +44,8 @@ class JointScorer:
     """(Q, R), orthonormal rows: a test brings its squares x^2 as Q sums."""
     prior_offset: Array
     """`offset` of a place of which nothing is known."""
+    same_score: float
+    """Of an utterance pair's difference: few strangers of a training domain reach it."""
     known: float = 0.0
     """How well the place is known, from 0 to below 1: what calibration is told."""
     heard: float = 0.0
@@ -92,9 +94,12 @@ def read_scorer(arrays: Any, place: str) -> JointScorer:
     except (KeyError, ValueError, TypeError, OSError) as error:
         raise BundleError(f"{place}: {error!r} is missing or wrong; export again") from None
     rank, dim = found["weight"].shape if found["weight"].ndim == 2 else (0, 0)
-    shapes = {name: (rank,) for name in ("bias", "centre", "between", "offset", "prior_offset")}
+    shapes: dict[str, tuple[int, ...]] = {
+        name: (rank,) for name in ("bias", "centre", "between", "offset", "prior_offset")
+    }
     shapes |= {"turn": (rank, rank), "embedding_mean": (dim,), "weight": (rank, dim)}
-    shapes |= {name: () for name in ("correlation", "known", "heard")}
+    numbers = ("correlation", "same_score", "known", "heard")
+    shapes |= {name: () for name in numbers}
     shapes["quadratics"] = (len(np.atleast_1d(found["quadratics"])), rank)
     for name, shape in shapes.items():
         if found[name].shape != shape or not np.isfinite(found[name]).all() or 0 in shape:
@@ -104,8 +109,8 @@ def read_scorer(arrays: Any, place: str) -> JointScorer:
             raise BundleError(f"{place}: '{name}' holds a variance that is not above 0")
     if not (0 <= found["correlation"] < 1 and 0 <= found["known"] < 1):
         raise BundleError(f"{place}: 'correlation' or 'known' is not from 0 to below 1")
-    scalars = {name: float(found.pop(name)) for name in ("correlation", "known", "heard")}
-    return JointScorer(**found, **scalars)
+    scalars = {name: float(found.pop(name)) for name in numbers}
+    return JointScorer(**found, **scalars)  # type: ignore[arg-type]
 
 
 def quadratic_basis(between: Array, offset: Array, count: int = QUADRATICS) -> Array:

@@ -30,6 +30,7 @@ DIFFERENT = {
     ("eval-scores", "trials_form"): "trials without a label cannot be evaluated",
     ("eval-scores", "allow_missing"): "about trials without a score, not ids without a vector",
     ("calibrate-scores", "allow_missing"): "as in eval-scores",
+    ("enroll-speakers", "multi_enroll"): "a table has one voiceprint per name, no scores",
 }
 # Bad values, and what every tool with that option says.
 BAD = {
@@ -41,7 +42,7 @@ BAD = {
     "allow_missing": ("maybe", "--allow-missing=maybe: expected true or false"),
 }
 # compute-durations, of which one input must be chosen, asks for that first.
-OWN_WORDS = {("compute-durations", "frame_shift")}
+OWN_WORDS = {("compute-durations", "frame_shift"), ("enroll-speakers", "multi_enroll")}
 
 
 def tools() -> dict[str, Tool]:

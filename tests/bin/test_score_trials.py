@@ -445,7 +445,7 @@ def test_durations_are_never_guessed(case: Case, capfd) -> None:
         (["--output=posterior"], "need --prior"),
         (["--cost-fa=5"], "need --prior"),
         (["--prior=1.5"], "prior"),
-        (["--multi-enroll=both"], "expected scores or voiceprints"),
+        (["--multi-enroll=both"], "expected auto or joint or scores or voiceprints"),
         (["--min-duration=-1"], "cannot be negative"),
         (["--treads=2"], "did you mean '--threads'"),
         (["--num-utts=x"], "does not use it"),

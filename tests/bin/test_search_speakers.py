@@ -194,7 +194,7 @@ def bad(case: Case, kind: str) -> int:
         ("--top-k=0", "--top-k=0: expected at least 1"),
         ("--cost-fa=3", "need --prior"),
         ("--prior=2", "prior of a target trial is 2"),
-        ("--multi-enroll=mean", "expected scores or voiceprints"),
+        ("--multi-enroll=mean", "expected auto or joint or scores or voiceprints"),
     ],
 )
 def test_bad_input_is_one_line_and_no_file(case: Case, capsys, kind: str, message: str) -> None:

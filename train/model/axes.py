@@ -12,9 +12,13 @@ from torch import Tensor, nn
 class AxisScore(nn.Module):
     """LLR of two utterances of one place whose offset neither side knows.
 
-    `embedding_mean` and `correlation` take no part in it: adaptation and the mean of several
-    utterances use them (JointScorer), and they travel with the model.
+    `embedding_mean`, `correlation` and `same_score` take no part in it: adaptation and the mean of
+    several utterances use them (JointScorer), and they travel with the model.
     """
+
+    correlation: Tensor
+    same_score: Tensor
+    embedding_mean: Tensor
 
     def __init__(self, dim: int, embedding_dim: int) -> None:
         super().__init__()
@@ -23,6 +27,7 @@ class AxisScore(nn.Module):
         self.log_between = nn.Parameter(torch.zeros(dim))
         self.log_offset = nn.Parameter(torch.zeros(dim))
         self.register_buffer("correlation", torch.zeros(()))
+        self.register_buffer("same_score", torch.zeros(()))
         self.register_buffer("embedding_mean", torch.zeros(embedding_dim))
 
     def axes(self, projected: Tensor) -> Tensor:

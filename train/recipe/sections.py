@@ -48,8 +48,6 @@ class ModelSection:
         for key in ("lda_dim", "side_hidden_dim", "side_info_dim"):
             value = getattr(self, key)
             _require(value >= 1, f"model.{key}", value, "at least 1")
-        fits = not self.joint or self.variant in ("plda-dd", "d-plda-dd")
-        _require(fits, "model.variant", self.variant, "plda-dd or d-plda-dd, since joint = true")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,8 @@ KNOWN_PLACE = 0.25
 """Share of episodes of people held out (of a place that training knows) with utterances heard."""
 SINGLES_EACH, SEVERAL_EACH = 8, 4
 """Sides drawn of each speaker."""
-MOST_NONTARGETS = 4000
+MOST_TRIALS = 1500
+"""Of either kind in an episode: more would only repeat the same few people."""
 
 
 @dataclass(frozen=True)
@@ -146,8 +147,10 @@ def _episode(
     nontargets = np.argwhere(kind == 0)
     if len(targets) < 2 or len(nontargets) < 2:
         return None
-    if len(nontargets) > MOST_NONTARGETS:
-        nontargets = nontargets[rng.choice(len(nontargets), MOST_NONTARGETS, replace=False)]
+    targets, nontargets = (
+        few if len(few) <= MOST_TRIALS else few[rng.choice(len(few), MOST_TRIALS, replace=False)]
+        for few in (targets, nontargets)
+    )
     spreads = [scorers[0].spread(plan.n_enroll), scorers[1].spread(plan.n_test)]
     terms = scorers[0].terms(*spreads) if one_place else scorers[0].across(scorers[1], *spreads)
     means = [

@@ -1,12 +1,14 @@
 """The start as a model of place, speaker and sample on independent axes (runtime/joint)."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import torch
 
 from dcaplda.eval.metrics.calibration import fit_affine
 from dcaplda.runtime.errors import InputError
+from dcaplda.runtime.joint.place import difference_scores
 from dcaplda.runtime.joint.scorer import JointScorer, quadratic_basis
 from dcaplda.train.data.folds import Part, domain_parts, speaker_parts
 from dcaplda.train.data.labelled import TrainingData
@@ -22,6 +24,9 @@ from dcaplda.train.start.plda import PldaForm
 ROUNDS = 8
 """Episodes of each place that training holds out in turn; half of them of single utterances."""
 FOLDS = 5
+STRANGERS = 0.01
+"""Share of pairs of strangers that may count as one speaker where people are counted."""
+SAMPLE = 500
 # A direction without any variance of places would be known for sure, which nothing is.
 LEAST_OFFSET = 1e-3
 
@@ -50,7 +55,7 @@ def joint_scorer(
     offset = np.einsum("ij,jk,ik->i", turn, generative.shared, turn)
     offset = np.maximum(offset, LEAST_OFFSET * between)
     weight, bias = generative.lda.first(generative.lda_dim)
-    return JointScorer(
+    scorer = JointScorer(
         weight=np.ascontiguousarray(weight, np.float64),
         bias=np.ascontiguousarray(bias, np.float64),
         turn=turn,
@@ -61,7 +66,24 @@ def joint_scorer(
         embedding_mean=place_mean(data),
         quadratics=quadratic_basis(between, offset),
         prior_offset=offset,
+        same_score=0.0,
     )
+    return replace(scorer, same_score=strangers_limit(scorer, data))
+
+
+def strangers_limit(scorer: JointScorer, data: TrainingData) -> float:
+    """Score that a pair of strangers of one domain passes in STRANGERS of all cases."""
+    rng = np.random.default_rng(0)
+    found = []
+    for domain in range(len(data.domain_names)):
+        rows = np.flatnonzero(data.domain == domain)
+        rows = rng.choice(rows, min(len(rows), SAMPLE), replace=False)
+        scores = difference_scores(scorer.between, scorer.projected(data.embeddings[rows]))
+        people = data.identity[rows]
+        strangers = people[:, None] != people[None, :]
+        if strangers.any():
+            found.append(float(np.quantile(scores[strangers], 1.0 - STRANGERS)))
+    return float(np.mean(found)) if found else 0.0
 
 
 def place_mean(data: TrainingData) -> Array:

@@ -67,12 +67,12 @@ def find_start(data: TrainingData, config: TrainingConfig) -> Start:
         )
     generative = fit_generative(data, config.init, config.model.lda_dim, notes)
     if config.model.joint:
-        joint, stage = find_joint_start(generative, data, config, notes)
-        return Start(generative, 1.0, 0.0, notes, stage, joint)
+        joint, conditions = find_joint_start(generative, data, config, notes)
+        return Start(generative, 1.0, 0.0, notes, conditions, joint)
     prior = config.init.calibration_prior or config.objective.prior
     trials = score_calibration_trials(generative, data, config)
     scale, shift = fit_global(trials, prior, notes)
-    stage = None
+    stage: tuple[PldaForm, PldaForm] | None = None
     if config.init.duration_start == "fitted" and VARIANTS[config.model.variant].duration_stage:
         stage = fit_duration_stage(trials, data, config.model, prior, (scale, shift), notes)
     return Start(generative, scale, shift, notes, stage)
@@ -111,6 +111,7 @@ def _set_axes(score: AxisScore, joint: JointScorer) -> None:
         ("log_between", np.log(joint.between)),
         ("log_offset", np.log(joint.offset)),
         ("correlation", np.array(joint.correlation)),
+        ("same_score", np.array(joint.same_score)),
         ("embedding_mean", joint.embedding_mean),
     ):
         getattr(score, name).copy_(torch.from_numpy(values))

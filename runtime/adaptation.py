@@ -1,0 +1,132 @@
+"""A bundle for a place, from unlabelled utterances of it: no torch, no labels, seconds of time."""
+
+import datetime
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dcaplda.runtime import checks
+from dcaplda.runtime.bundle.initializers import with_constants
+from dcaplda.runtime.bundle.manifest import (
+    JOINT,
+    MANIFEST,
+    ModelInfo,
+    read_graph,
+    read_info,
+    read_joint_file,
+    sha256,
+)
+from dcaplda.runtime.bundle.writing import write_files
+from dcaplda.runtime.errors import InputError
+from dcaplda.runtime.joint.layout import place_constants
+from dcaplda.runtime.joint.place import adapted
+from dcaplda.runtime.joint.rows import JointModel
+from dcaplda.runtime.joint.stored import joint_bytes, parse_joint
+
+FEWEST_PEOPLE = 2.0
+"""Below so many effective people a pool of several utterances is one voice, not a place."""
+EMBEDDING_GRAPHS = ("backend", "voiceprint", "verify")
+"""Graphs that take embeddings, and so know the place."""
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """An adapted bundle, not yet written, and what was found on the way."""
+
+    files: dict[str, bytes]
+    utterances: int
+    people: float
+    """Effective number of people in the pool."""
+    known: float
+    """How much of a place's offset is known now, from 0 to 1."""
+    offset: float
+    """Length of the offset found, in standard deviations of places that training met: about 1 for
+    a place like those, more for one that lies farther off."""
+
+
+def adapt_bundle(
+    directory: str | Path, info: ModelInfo, embeddings: ArrayLike, ids: list[str] | None = None
+) -> Adaptation:
+    """The bundle in `directory` for the place of these embeddings (n, D)."""
+    joint = joint_of(directory, info)
+    if joint is None:
+        raise InputError(
+            f"{directory}: this model ({info.variant}) cannot be adapted; train with model.joint = "
+            "true (docs/adaptation.md)"
+        )
+    if joint.scorer.known > 0:
+        raise InputError(f"{directory}: is adapted already; adapt the bundle that it was made of")
+    if not np.size(embeddings):
+        raise InputError("no utterance to adapt with; give at least one, better thirty")
+    pool = checks.embeddings(embeddings, "embeddings", info.embedding_dim, ids)
+    found = adapted(joint.scorer, pool)
+    if len(pool) >= 5 and found.heard < FEWEST_PEOPLE:
+        raise InputError(
+            f"the {len(pool)} utterances seem to be of one person; a place is learnt from several "
+            "people: add some, or use the bundle as it is"
+        )
+    model = joint.adapted(found)
+    moved = (found.centre - joint.scorer.centre) / np.sqrt(joint.scorer.prior_offset)
+    made = Adaptation(
+        files={},
+        utterances=len(pool),
+        people=found.heard,
+        known=found.known,
+        offset=float(np.sqrt(np.mean(moved**2))) / max(found.known, 1e-9),
+    )
+    made.files.update(_files(directory, info, model, made))
+    return made
+
+
+def bundle_info(directory: str | Path) -> ModelInfo:
+    """What model.json says of the bundle to be adapted."""
+    return read_info(directory)
+
+
+def joint_of(directory: str | Path, info: ModelInfo) -> JointModel | None:
+    """The joint model of a bundle, if it has one."""
+    if info.joint_file is None:
+        return None
+    content = read_joint_file(directory, info)
+    joint = parse_joint(content, f"{directory}/{info.joint_file}")
+    scorer = joint.scorer
+    if scorer.weight.shape[1] != info.embedding_dim or joint.layout.width != info.voiceprint_dim:
+        raise InputError(f"{directory}/{info.joint_file}: does not fit model.json; export again")
+    return joint
+
+
+def write_adaptation(made: Adaptation, directory: str | Path) -> None:
+    """Write the adapted bundle, whole or not at all."""
+    write_files(directory, made.files)
+
+
+def _files(
+    directory: str | Path, info: ModelInfo, model: JointModel, made: Adaptation
+) -> dict[str, bytes]:
+    manifest: dict[str, Any] = json.loads(json.dumps(info.manifest))
+    constants: dict[str, NDArray[np.float32]] = place_constants(
+        model.scorer, model.layout.conditions
+    )
+    files = {}
+    for name, entry in manifest["graphs"].items():
+        content = read_graph(directory, info, name)
+        if name in EMBEDDING_GRAPHS:
+            content = with_constants(content, constants, f"{directory}/{name}.onnx")
+        files[f"{name}.onnx"] = content
+        entry.update(file=f"{name}.onnx", sha256=sha256(content))
+    assert info.joint_file is not None
+    files[info.joint_file] = joint_bytes(model)
+    manifest[JOINT] = {"file": info.joint_file, "sha256": sha256(files[info.joint_file])}
+    manifest["adaptation"] = {
+        "utterances": made.utterances,
+        "people": round(made.people, 2),
+        "known": round(made.known, 4),
+        "parent": info.fingerprint,
+        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+    text = json.dumps(manifest, indent=2, allow_nan=False) + "\n"
+    return {**files, MANIFEST: text.encode()}

@@ -1,0 +1,74 @@
+"""The running evidence of a call: segments come one by one, the LLR is that of all of them."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dcaplda.runtime import checks, several
+from dcaplda.runtime.joint.rows import Sides
+from dcaplda.runtime.verification import (
+    Speaker,
+    Verification,
+    decided,
+    decision_rule,
+    enrolled_voiceprints,
+    test_warnings,
+)
+
+if TYPE_CHECKING:
+    from dcaplda.runtime.backend import Backend
+
+
+class Evidence:
+    """What was heard so far of a caller who says to be `speaker`; made by Backend.evidence.
+
+    >>> call = backend.evidence(ann, prior=0.01)
+    >>> for embedding, seconds in segments:
+    ...     answer = call.add(embedding, seconds)
+    >>> answer.llr == backend.verify(ann, *all_segments, prior=0.01).llr    # but for rounding
+    True
+    """
+
+    def __init__(
+        self,
+        backend: "Backend",
+        speaker: Speaker | ArrayLike,
+        prior: float,
+        cost_miss: float,
+        cost_fa: float,
+    ) -> None:
+        several.joint_needed(backend)
+        self._backend = backend
+        self._rule = decision_rule(float(prior), float(cost_miss), float(cost_fa))
+        self._enrolled = enrolled_voiceprints(backend, speaker)
+        self._warnings = speaker.warnings if isinstance(speaker, Speaker) else ()
+        self._heard: Sides | None = None
+
+    @property
+    def utterances(self) -> int:
+        """Segments taken in so far."""
+        return 0 if self._heard is None else round(float(self._heard.count[0]))
+
+    def add(self, embedding: ArrayLike, seconds: float | ArrayLike | None = None) -> Verification:
+        """Take in one segment (D,), or several (m, D), and answer for all heard so far."""
+        backend = self._backend
+        joint = several.joint_needed(backend)
+        info = backend.info
+        matrix = checks.embeddings(embedding, "embedding", info.embedding_dim)
+        times = checks.seconds(seconds, "durations", len(matrix), info.uses_durations)
+        new = several.one_side(backend, matrix, times)
+        heard = new
+        if self._heard is not None:
+            both = Sides(
+                *(
+                    np.concatenate([getattr(side, name) for side in (self._heard, new)])
+                    for name in ("x", "count", "spread", "conditions")
+                )
+            )
+            heard = joint.merged(both, np.zeros(2, np.int64), 1)
+        llr = several.llr_of_sides(backend, self._enrolled, heard)
+        found = test_warnings(backend, matrix, times)
+        self._heard = heard
+        self._warnings += tuple(line for line in found if line not in self._warnings)
+        return decided(llr, self._rule, self._warnings)

@@ -1,0 +1,96 @@
+"""Several utterances on either side of a verification, by the book, for bundles trained for it."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dcaplda.runtime.errors import InputError
+from dcaplda.runtime.joint.rows import JointModel, Sides
+
+if TYPE_CHECKING:
+    from dcaplda.runtime.backend import Backend
+
+Float32 = NDArray[np.float32]
+
+WAYS = ("auto", "joint", "scores", "voiceprints")
+"""What a speaker of several utterances is compared by."""
+
+
+def resolved_way(backend: "Backend", way: str) -> str:
+    """`auto` is `joint` where the bundle was trained for it, else the paper's `scores`."""
+    if way not in WAYS:
+        raise InputError(f"multi_enroll = '{way}': expected one of {', '.join(WAYS)}")
+    if way == "auto":
+        return "scores" if backend.joint is None else "joint"
+    if way == "joint":
+        joint_needed(backend)
+    return way
+
+
+def joint_needed(backend: "Backend") -> JointModel:
+    """The joint model of a bundle; InputError if it has none."""
+    if backend.joint is None:
+        raise InputError(
+            f"this model ({backend.info.variant}) was not trained for several utterances taken "
+            "together (joint): enrol with multi_enroll='scores', verify one utterance at a time, "
+            "or train with model.joint = true"
+        )
+    return backend.joint
+
+
+def merged_voiceprints(
+    backend: "Backend", singles: Float32, groups: NDArray[np.int64], n_groups: int
+) -> Float32:
+    """One voiceprint of each group of voiceprints; a group of one keeps its bytes."""
+    joint = joint_needed(backend)
+    made = joint.rows(joint.merged(joint.sides(singles), groups, n_groups))
+    alone = np.bincount(groups, minlength=n_groups)[groups] == 1
+    made[groups[alone]] = singles[alone]
+    return made
+
+
+def offsets_to_groups(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Group number of each row, from offsets that cut rows into groups."""
+    return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+
+
+def one_side(backend: "Backend", embeddings: ArrayLike, seconds: ArrayLike | None) -> Sides:
+    """Utterances (m, D) of one speaker as one side."""
+    joint = joint_needed(backend)
+    singles = backend.voiceprints(embeddings, seconds)
+    return joint.merged(joint.sides(singles), np.zeros(len(singles), np.int64), 1)
+
+
+def llr_of_sides(backend: "Backend", enrolled: Float32, test: Sides) -> float:
+    """LLR of a speaker's voiceprint with several test utterances taken together."""
+    joint = joint_needed(backend)
+    return float(joint.llrs(joint.sides(enrolled), test).mean())
+
+
+def with_utterances(
+    backend: "Backend", voiceprints: Float32, embeddings: ArrayLike, seconds: ArrayLike | None
+) -> Float32:
+    """A speaker's voiceprint with more utterances in it."""
+    joint = joint_needed(backend)
+    singles = backend.voiceprints(embeddings, seconds)
+    both = joint.sides(np.concatenate([_one(voiceprints), singles]))
+    return joint.rows(joint.merged(both, np.zeros(len(both), np.int64), 1))
+
+
+def without_utterances(
+    backend: "Backend", voiceprints: Float32, embeddings: ArrayLike, seconds: ArrayLike | None
+) -> Float32:
+    """A speaker's voiceprint without utterances that are in it."""
+    joint = joint_needed(backend)
+    part = one_side(backend, embeddings, seconds)
+    return joint.rows(joint.without(joint.sides(_one(voiceprints)), part))
+
+
+def _one(voiceprints: Float32) -> Float32:
+    if len(voiceprints) != 1:
+        raise InputError(
+            f"speaker: {len(voiceprints)} voiceprints; enrol with multi_enroll='joint' to add or "
+            "remove utterances"
+        )
+    return voiceprints
