@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from dcaplda.bin.common.option_groups import (
     Cohort,
     Decision,
+    PlaceTables,
     TrialList,
     TrialSides,
     check_choice,
@@ -36,6 +37,8 @@ Usage: score-trials [options] <model-dir> <enroll-rspecifier> <test-rspecifier> 
 <trials-rxfilename> <scores-wxfilename>
 e.g.: score-trials --durations=data/test/utt2dur exp/model scp:xvector.scp scp:xvector.scp \
 data/test/trials exp/scores
+ or: score-trials --places=utt2place --pool=scp:unlabelled.scp --durations=utt2dur exp/model \
+scp:office.scp scp:phone.scp trials scores
  or: score-trials --spk2utt=data/enroll/spk2utt --durations=utt2dur exp/model \
 scp:enroll.scp 'ark:gunzip -c test.ark.gz |' trials.gz - | gzip > scores.gz
 See also: export-onnx, import-model, enroll-speakers, compute-durations, eval-scores
@@ -43,7 +46,7 @@ See also: export-onnx, import-model, enroll-speakers, compute-durations, eval-sc
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Cohort, Decision, TrialList, TrialSides):
+class Options(PlaceTables, Cohort, Decision, TrialList, TrialSides):
     """Options of score-trials."""
 
     output: str = option("llr", "llr, or posterior (needs --prior)")
@@ -57,6 +60,8 @@ class Options(Cohort, Decision, TrialList, TrialSides):
             raise ValueError(f"--part={self.part} --num-parts={self.num_parts}: parts count from 1")
         if self.prior is None and self.output == "posterior":
             raise ValueError("--output=posterior, --cost-miss and --cost-fa need --prior")
+        if self.places and (self.score_norm or self.enroll_voiceprints):
+            raise ValueError("--places takes embeddings, and no --score-norm")
         if self.score_norm and (self.prior is not None or self.short == "zero"):
             raise ValueError(
                 "--score-norm gives scores that are not LLRs: no --prior, no --short=zero; "
@@ -143,6 +148,15 @@ def _score(
         begin, end = int(there[:begin].sum()), int(there[:end].sum())
         trials, model, row = trials.take(there), model[there], row[there]
     short = short_trials(options.min_duration, options.short, sides, model, row)
+    if options.places:
+        from dcaplda.bin.common.placed import placed_llrs
+
+        llrs = placed_llrs(options, backend, sides, (model[begin:end], row[begin:end]), log)
+        watch.lap("compare")
+        if options.short == "zero":
+            llrs[short[begin:end]] = 0.0
+        done = trials.take(slice(begin, end))
+        return _Scored(done, llrs, n_asked - (end - begin), int(short[begin:end].sum()))
     enroll, test, groups = sides.voiceprints(backend, options.multi_enroll)
     if not sides.models.single:
         from dcaplda.runtime.several import resolved_way

@@ -48,7 +48,7 @@ def export_model(
         "familiarity": known,
         "largest_difference_from_torch": differences,
     }
-    joint = joint_bytes(joint_model_of(compiled)) if compiled.joint is not None else None
+    joint = joint_bytes(joint_model_of(model, compiled)) if compiled.joint is not None else None
     write_bundle(directory, graphs, manifest, joint)
     return differences
 

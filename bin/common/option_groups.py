@@ -141,6 +141,19 @@ class TrialSides(Averaged, TwoSides):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PlaceTables(ScpRoot):
+    """Utterances of several places (microphones, lines), and what was heard there unlabelled."""
+
+    places: str = option("", "place of each utterance: 'utterance place' (joint models)")
+    pool: str = option("", "rspecifier of unlabelled embeddings of these places, for --places")
+
+    def check(self) -> None:
+        """A pool needs to know where it was heard."""
+        if self.pool and not self.places:
+            raise ValueError("--pool needs --places=utt2place, which also names its utterances")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Cohort(ScpRoot, FrameShift):
     """Score normalization by a cohort."""
 

@@ -146,14 +146,15 @@ def joint_scorer_of(model: Backend) -> JointScorer:
     )
 
 
-def joint_model_of(compiled: Compiled) -> JointModel:
+def joint_model_of(model: Backend, compiled: Compiled) -> JointModel:
     """The scorer and the calibration of a joint model, for the runtime."""
     assert compiled.joint is not None and compiled.scale_dur and compiled.shift_dur
-    forms = (
+    across = diagonalize(model.scale_across), diagonalize(model.shift_across)
+    scale, shift, *between = (
         CalibrationForm(form.basis, form.weights, form.auto, form.linear, form.half)
-        for form in (compiled.scale_dur, compiled.shift_dur)
+        for form in (compiled.scale_dur, compiled.shift_dur, *across)
     )
-    return JointModel(compiled.joint, *forms)
+    return JointModel(compiled.joint, scale, shift, (between[0], between[1]))
 
 
 def axis_form(joint: JointScorer) -> DiagonalForm:

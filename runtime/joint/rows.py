@@ -17,6 +17,7 @@ from dcaplda.runtime.joint.scorer import JointScorer, form_scores, read_scorer
 from dcaplda.runtime.joint.terms import Array
 
 Float32 = NDArray[np.float32]
+_ACROSS = ("scale_across", "shift_across")
 _FORM = ("basis", "weights", "auto", "linear", "half")
 
 
@@ -41,6 +42,13 @@ class CalibrationForm:
         left, right = self.block(enroll), self.block(test)
         cross = (left[:, :-2] * self.weights) @ right[:, :-2].T
         return cross + left[:, -2][:, None] + right[:, -2][None, :]
+
+    def pair_values(self, enroll: Array, test: Array) -> Array:
+        """The same row by row; (n,)."""
+        left, right = self.block(enroll), self.block(test)
+        cross = (left[:, :-2] * self.weights * right[:, :-2]).sum(axis=1)
+        values: Array = cross + left[:, -2] + right[:, -2]
+        return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +75,8 @@ class JointModel:
     scorer: JointScorer
     scale: CalibrationForm
     shift: CalibrationForm
+    across: tuple[CalibrationForm, CalibrationForm] | None = None
+    """Scale and shift of trials between two places; None: those of one place serve."""
 
     @property
     def layout(self) -> Layout:
@@ -78,7 +88,8 @@ class JointModel:
         """What stands behind voiceprints (n, K)."""
         layout, matrix = self.layout, np.asarray(rows, np.float64)
         count, spread = matrix[:, layout.tail], matrix[:, layout.tail + 1]
-        if not ((count >= 1).all() and (spread > 0).all() and (spread <= 1).all()):
+        counted = (count >= 1) & (count < np.inf) & (spread > 0) & (spread <= 1)
+        if not counted.all():
             raise InputError("voiceprints: the number of utterances is not kept in them")
         x = matrix[:, : layout.axes].copy()
         for value in np.unique(spread):
@@ -162,8 +173,34 @@ class JointModel:
                     else self.scorer.across(place.scorer, float(one), float(other))
                 )
                 scores[np.ix_(i, j)] = form_scores(terms, enroll.x[i], test.x[j])
-        scale = self.scale.values(enroll.conditions, test.conditions)
-        llrs: Array = scale * scores + self.shift.values(enroll.conditions, test.conditions)
+        scale, shift = self._calibration(place)
+        alpha = scale.values(enroll.conditions, test.conditions)
+        llrs: Array = alpha * scores + shift.values(enroll.conditions, test.conditions)
+        return llrs
+
+    def _calibration(self, place: "JointModel | None") -> tuple[CalibrationForm, CalibrationForm]:
+        usual = self.scale, self.shift
+        return usual if place is None or self.across is None else self.across
+
+    def pair_llrs(self, enroll: Sides, test: Sides, place: "JointModel | None" = None) -> Array:
+        """The same row by row; (n,)."""
+        scores = np.zeros(len(enroll))
+        for one in np.unique(enroll.spread):
+            for other in np.unique(test.spread):
+                chosen = (enroll.spread == one) & (test.spread == other)
+                terms = (
+                    self.scorer.terms(float(one), float(other))
+                    if place is None
+                    else self.scorer.across(place.scorer, float(one), float(other))
+                )
+                left, right = enroll.x[chosen], test.x[chosen]
+                values = left * right * terms.cross
+                values += left**2 * terms.enroll + right**2 * terms.test
+                # A sum per row: the LLR of a pair does not depend on what else is in the list.
+                scores[chosen] = values.sum(axis=1) + terms.constant
+        scale, shift = self._calibration(place)
+        alpha = scale.pair_values(enroll.conditions, test.conditions)
+        llrs: Array = alpha * scores + shift.pair_values(enroll.conditions, test.conditions)
         return llrs
 
     def adapted(self, scorer: JointScorer) -> "JointModel":
@@ -173,7 +210,10 @@ class JointModel:
     def arrays(self) -> dict[str, Array]:
         """Everything, by name, to be stored."""
         found = self.scorer.arrays()
-        for name, form in (("scale", self.scale), ("shift", self.shift)):
+        forms = {"scale": self.scale, "shift": self.shift}
+        if self.across is not None:
+            forms |= dict(zip(_ACROSS, self.across, strict=True))
+        for name, form in forms.items():
             found |= {f"{name}.{key}": np.asarray(getattr(form, key)) for key in _FORM}
         return found
 
@@ -182,7 +222,8 @@ def read_joint(arrays: Mapping[str, Any], place: str) -> JointModel:
     """A model from stored arrays, checked."""
     scorer = read_scorer(arrays, place)
     forms = []
-    for name in ("scale", "shift"):
+    between_places = _ACROSS if f"{_ACROSS[0]}.basis" in arrays else ()
+    for name in ("scale", "shift", *between_places):
         try:
             found = {key: np.asarray(arrays[f"{name}.{key}"], np.float64) for key in _FORM}
         except (KeyError, ValueError, TypeError) as error:
@@ -193,6 +234,8 @@ def read_joint(arrays: Mapping[str, Any], place: str) -> JointModel:
         if any(found[k].shape != s or not np.isfinite(found[k]).all() for k, s in shapes.items()):
             raise BundleError(f"{place}: '{name}' has a wrong size or value; export again")
         forms.append(CalibrationForm(**{**found, "half": float(found["half"])}))  # type: ignore[arg-type]
-    if len(forms[0].linear) != len(forms[1].linear) or len(forms[0].linear) < 3:
+    sizes = {len(form.linear) for form in forms}
+    if len(sizes) > 1 or min(sizes) < 3:
         raise BundleError(f"{place}: 'scale' and 'shift' do not belong together; export again")
-    return JointModel(scorer, *forms)
+    across = (forms[2], forms[3]) if len(forms) == 4 else None
+    return JointModel(scorer, forms[0], forms[1], across)

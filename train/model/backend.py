@@ -63,6 +63,11 @@ class Backend(nn.Module):
             dim += CONDITIONS if config.joint else 0
             self.scale_dur, self.shift_dur = Quadratic(dim), Quadratic(dim)
             nn.init.ones_(self.scale_dur.offset)
+            if config.joint:
+                # Trials between two places, which no batch has: fitted at the start, kept as they
+                # are, and used by the runtime alone.
+                self.scale_across, self.shift_across = Quadratic(dim), Quadratic(dim)
+                nn.init.ones_(self.scale_across.offset)
         if stages.side_stage:
             self.side_projection = Affine(config.embedding_dim, config.side_hidden_dim)
             self.side_reduction = Affine(config.side_hidden_dim, config.side_info_dim)

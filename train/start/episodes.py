@@ -42,6 +42,7 @@ class Episode:
     """Conditions of each trial's enrolment, (n, F)."""
     test: Array
     weight: float
+    one_place: bool = True
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def episodes_of_part(
     group = data.domain_group
     crossing = [(a, b) for a in domains for b in domains if a != b and group[a] == group[b]]
     for number in range(rounds):
-        for kind, pairs in ((1.0, places), (CROSS, crossing)):
+        for pairs in (places, crossing):
             for enroll_place, test_place in pairs:
                 found = _episode(
                     source,
@@ -90,14 +91,10 @@ def episodes_of_part(
                     (enroll_place, test_place),
                     number,
                     rng,
-                    kind * weight * len(places) / (rounds * len(pairs)),
+                    weight * len(places) / (rounds * len(pairs)),
                 )
                 if found is not None:
                     yield found
-
-
-CROSS = 0.2
-"""Weight of trials between two places that share people, beside those of one place."""
 
 
 def draw_plan(rng: np.random.Generator, single: bool, whole: bool) -> Plan:
@@ -175,6 +172,7 @@ def _episode(
         conditions[0][chosen[:, 0]],
         conditions[1][chosen[:, 1]],
         weight,
+        one_place,
     )
 
 

@@ -1,7 +1,7 @@
 """The start as a model of place, speaker and sample on independent axes (runtime/joint)."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -96,19 +96,38 @@ def place_mean(data: TrainingData) -> Array:
     return mean
 
 
+@dataclass(frozen=True)
+class JointStart:
+    """The scorer of all data, and scale and shift as forms of the conditions."""
+
+    scorer: JointScorer
+    same: tuple[PldaForm, PldaForm]
+    """Of trials of one place."""
+    across: tuple[PldaForm, PldaForm]
+    """Of trials between two; those of one place where no people were heard at two."""
+
+
 def find_joint_start(
     generative: Generative, data: TrainingData, config: TrainingConfig, notes: list[str]
-) -> tuple[JointScorer, tuple[PldaForm, PldaForm]]:
-    """The scorer of all data, and scale and shift of its calibration as forms of the conditions."""
+) -> JointStart:
+    """Everything of a joint model's start."""
     scorer = joint_scorer(generative, data, config.init.sample_correlation)
     prior = config.init.calibration_prior or config.objective.prior
     episodes = list(calibration_episodes(data, config))
-    if not episodes:
+    if not any(episode.one_place for episode in episodes):
         raise InputError(
             "calibration of several utterances: no part of the people has target and nontarget "
             "trials; more people, or more sessions of each, are needed"
         )
-    return scorer, fit_conditions(episodes, prior, notes)
+    same = fit_conditions([e for e in episodes if e.one_place], prior, notes)
+    between = [e for e in episodes if not e.one_place]
+    if between:
+        return JointStart(scorer, same, fit_conditions(between, prior, notes))
+    notes.append(
+        "nobody was recorded at two places (domains that share people): trials between places are "
+        "calibrated as those of one"
+    )
+    return JointStart(scorer, same, same)
 
 
 def calibration_episodes(data: TrainingData, config: TrainingConfig) -> Iterator[Episode]:
@@ -166,7 +185,8 @@ def fit_conditions(
     found = fit_logistic(columns, np.where(targets, -1.0, 1.0), weights, prior, center)
     lowest = float((terms @ found[:n_terms]).min())
     notes.append(
-        f"duration stage: fitted to {len(scores)} trials of {len(episodes)} episodes, lowest scale "
+        f"duration stage ({'one place' if episodes[0].one_place else 'two places'}): fitted to "
+        f"{len(scores)} trials of {len(episodes)} episodes, lowest scale "
         f"{lowest:.4f}"
     )
     if not lowest > 0:

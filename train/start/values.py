@@ -42,6 +42,8 @@ class Start:
     """Scale and shift of the duration stage where they are fitted."""
     joint: JointScorer | None = None
     """Place, speaker and sample, of a joint model."""
+    across: tuple[PldaForm, PldaForm] | None = None
+    """Scale and shift of its trials between two places."""
 
 
 def check_sizes(config: ModelConfig) -> None:
@@ -67,8 +69,8 @@ def find_start(data: TrainingData, config: TrainingConfig) -> Start:
         )
     generative = fit_generative(data, config.init, config.model.lda_dim, notes)
     if config.model.joint:
-        joint, conditions = find_joint_start(generative, data, config, notes)
-        return Start(generative, 1.0, 0.0, notes, conditions, joint)
+        found = find_joint_start(generative, data, config, notes)
+        return Start(generative, 1.0, 0.0, notes, found.same, found.scorer, found.across)
     prior = config.init.calibration_prior or config.objective.prior
     trials = score_calibration_trials(generative, data, config)
     scale, shift = fit_global(trials, prior, notes)
@@ -98,6 +100,9 @@ def build_model(
             assert model.scale_dur is not None and model.shift_dur is not None
             _set_form(model.scale_dur, start.duration_stage[0])
             _set_form(model.shift_dur, start.duration_stage[1])
+        if start.across is not None:
+            _set_form(model.scale_across, start.across[0])
+            _set_form(model.shift_across, start.across[1])
         if model_config.stages.side_stage:
             _set_side_branch(model, start.generative.lda, section, generator)
     set_trainable(model)
@@ -121,6 +126,9 @@ def set_trainable(model: Backend) -> None:
     """Frozen variants keep LDA and PLDA and train what calibrates."""
     for part in (model.preprocess, model.plda):
         part.requires_grad_(not model.config.stages.frozen)
+    if model.config.joint:
+        for part in (model.scale_across, model.shift_across):
+            part.requires_grad_(False)
 
 
 def _set_form(quadratic: Quadratic, form: PldaForm) -> None:

@@ -1,0 +1,64 @@
+"""Trials between places for score-trials: who was where, what was heard there, and the LLRs."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dcaplda.bin.common.option_groups import PlaceTables
+from dcaplda.bin.common.options import Log
+from dcaplda.bin.common.trial_sides import Sides
+from dcaplda.bin.common.utterances import Utterances
+from dcaplda.runtime.backend import Backend
+from dcaplda.runtime.errors import InputError
+from dcaplda.runtime.places import PlacedSides, Places
+from dcaplda.runtime.several import offsets_to_groups
+from dcaplda.runtime.tables.text_tables import read_words
+from dcaplda.runtime.tables.vectors import read_vectors
+
+Index = NDArray[np.int64]
+
+
+def placed_llrs(
+    options: PlaceTables,
+    backend: Backend,
+    sides: Sides,
+    trials: tuple[Index, Index],
+    log: Log,
+) -> NDArray[np.float32]:
+    """LLRs of trials (model numbers, test rows)."""
+    place_of = read_words(options.places)
+    pools: dict[str, list[NDArray[np.float32]]] = {
+        name: [] for name in sorted(set(place_of.values()))
+    }
+    if options.pool:
+        table = read_vectors(options.pool, options.scp_root)
+        for name, vector in zip(table.ids, table.matrix, strict=True):
+            pools[_place(name, place_of, options.places)].append(vector)
+    places = Places(backend, {name: np.array(pool) for name, pool in pools.items()})
+    for name, model in zip(places.names, places.models, strict=True):
+        known = 100 * model.scorer.known
+        log.info(f"place {name}: {len(pools[name])} utterances heard, {known:.0f} % known")
+    models = sides.models
+    groups = offsets_to_groups(models.offsets)
+    enroll = _placed(places, sides.enroll, place_of, options.places, models.rows, groups)
+    test = _placed(places, sides.test, place_of, options.places)
+    return places.llrs(enroll, test, *trials)
+
+
+def _placed(
+    places: Places,
+    utterances: Utterances,
+    place_of: dict[str, str],
+    table: str,
+    rows: Index | None = None,
+    groups: Index | None = None,
+) -> PlacedSides:
+    chosen = np.arange(len(utterances.ids)) if rows is None else rows
+    names = [_place(utterances.ids[row], place_of, table) for row in chosen]
+    seconds = None if utterances.seconds is None else utterances.seconds[chosen]
+    return places.sides(utterances.matrix[chosen], seconds, names, groups)
+
+
+def _place(name: str, place_of: dict[str, str], table: str) -> str:
+    if name not in place_of:
+        raise InputError(f"'{table}': '{name}' has no place; add it")
+    return place_of[name]

@@ -1,0 +1,121 @@
+"""Enrolled at one place, tested at another: each side with its own offset, known as well as it is.
+
+Places of one parent model share its axes, so a voice met at two of them is compared there: of one
+place both sides share the offset, of two they share nothing but the speaker.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dcaplda.runtime import checks
+from dcaplda.runtime.errors import InputError
+from dcaplda.runtime.joint.place import adapted
+from dcaplda.runtime.joint.rows import JointModel, Sides
+from dcaplda.runtime.several import joint_needed
+
+if TYPE_CHECKING:
+    from dcaplda.runtime.backend import Backend
+
+PAIRS_AT_ONCE = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedSides:
+    """Sides and the number of each one's place."""
+
+    sides: Sides
+    place: NDArray[np.int64]
+
+
+class Places:
+    """A backend and what was heard, unlabelled, at each of several places.
+
+    >>> places = Places(backend, {"office": office_embeddings, "phone": phone_embeddings})
+    >>> enrolled = places.sides(calls, seconds, ["office"] * 3, groups=[0, 0, 0])
+    >>> tested = places.sides(call, 9.0, ["phone"])
+    >>> places.llrs(enrolled, tested)
+    """
+
+    def __init__(self, backend: "Backend", pools: Mapping[str, ArrayLike]) -> None:
+        """`pools` are embeddings (n, D); a place with none is known only as another place."""
+        self.backend = backend
+        joint = joint_needed(backend)
+        if joint.scorer.known > 0:
+            raise InputError("this bundle is adapted to one place; give the one it was made of")
+        self.names: list[str] = []
+        self.models: list[JointModel] = []
+        for name, pool in pools.items():
+            self.names.append(name)
+            scorer = joint.scorer
+            if np.size(pool):
+                dim = backend.info.embedding_dim
+                matrix = checks.embeddings(pool, f"place '{name}'", dim)
+                scorer = adapted(scorer, matrix)
+            self.models.append(joint.adapted(scorer))
+
+    def sides(
+        self,
+        embeddings: ArrayLike,
+        seconds: ArrayLike | None,
+        places: Sequence[str],
+        groups: ArrayLike | None = None,
+    ) -> PlacedSides:
+        """Utterances (n, D) of these places; with `groups`, numbers from 0, one side of each.
+
+        The utterances of a group are of one place.
+        """
+        singles = joint_needed(self.backend).sides(self.backend.voiceprints(embeddings, seconds))
+        number = {name: place for place, name in enumerate(self.names)}
+        unknown = sorted(set(places) - set(number))
+        if unknown:
+            raise InputError(f"place '{unknown[0]}' is none of {', '.join(self.names)}")
+        place = np.array([number[name] for name in places], np.int64)
+        matrix = checks.embeddings(embeddings, "embeddings", self.backend.info.embedding_dim)
+        if len(place) != len(matrix):
+            raise InputError(f"places: {len(place)} for {len(matrix)} embeddings")
+        x, conditions = singles.x.copy(), singles.conditions.copy()
+        for current in np.unique(place):
+            chosen = place == current
+            scorer = self.models[current].scorer
+            x[chosen] = scorer.projected(matrix[chosen])
+            conditions[chosen, -1] = scorer.known
+        made = Sides(x, singles.count, singles.spread, conditions)
+        if groups is None:
+            return PlacedSides(made, place)
+        numbers = checks.group_numbers(groups, len(matrix))
+        n_groups = int(numbers.max()) + 1
+        of_group = np.zeros(n_groups, np.int64)
+        of_group[numbers] = place
+        if (of_group[numbers] != place).any():
+            bad = int(numbers[np.argmax(of_group[numbers] != place)])
+            raise InputError(f"groups: number {bad} has utterances of two places")
+        return PlacedSides(self.models[0].merged(made, numbers, n_groups), of_group)
+
+    def llrs(
+        self,
+        enroll: PlacedSides,
+        test: PlacedSides,
+        enroll_index: ArrayLike | None = None,
+        test_index: ArrayLike | None = None,
+    ) -> NDArray[np.float32]:
+        """LLRs of pairs of rows; without indices, of each enrolment with the test of its row."""
+        left = np.arange(len(enroll.place)) if enroll_index is None else np.asarray(enroll_index)
+        right = np.arange(len(test.place)) if test_index is None else np.asarray(test_index)
+        if len(left) != len(right):
+            raise InputError(f"pairs: {len(left)} enrolment rows but {len(right)} test rows")
+        llrs = np.empty(len(left), np.float32)
+        kinds = enroll.place[left] * len(self.names) + test.place[right]
+        for kind in np.unique(kinds):
+            rows = np.flatnonzero(kinds == kind)
+            one, other = divmod(int(kind), len(self.names))
+            elsewhere = None if one == other else self.models[other]
+            for begin in range(0, len(rows), PAIRS_AT_ONCE):
+                part = rows[begin : begin + PAIRS_AT_ONCE]
+                llrs[part] = self.models[one].pair_llrs(
+                    enroll.sides.take(left[part]), test.sides.take(right[part]), elsewhere
+                )
+        return llrs
