@@ -21,7 +21,7 @@ from dcaplda.runtime.bundle.manifest import (
     sha256,
 )
 from dcaplda.runtime.bundle.writing import write_files
-from dcaplda.runtime.errors import InputError
+from dcaplda.runtime.errors import BundleError, InputError
 from dcaplda.runtime.joint.layout import place_constants
 from dcaplda.runtime.joint.place import adapted
 from dcaplda.runtime.joint.rows import JointModel
@@ -95,7 +95,7 @@ def joint_of(directory: str | Path, info: ModelInfo) -> JointModel | None:
     joint = parse_joint(content, f"{directory}/{info.joint_file}")
     scorer = joint.scorer
     if scorer.weight.shape[1] != info.embedding_dim or joint.layout.width != info.voiceprint_dim:
-        raise InputError(f"{directory}/{info.joint_file}: does not fit model.json; export again")
+        raise BundleError(f"{directory}/{info.joint_file}: does not fit model.json; export again")
     return joint
 
 

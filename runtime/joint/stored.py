@@ -37,6 +37,10 @@ def parse_joint(content: bytes, place: str) -> JointModel:
                 )
                 for member in members
             }
-    except (zipfile.BadZipFile, ValueError, OSError, EOFError, KeyError, MemoryError) as error:
-        raise BundleError(f"{place}: not readable ({error}); export the model again") from None
+    except BundleError:
+        raise
+    # zipfile and numpy's headers answer damage with errors of a dozen kinds.
+    except Exception as error:
+        why = " ".join(str(error).split())[:200]
+        raise BundleError(f"{place}: not readable ({why}); export the model again") from None
     return read_joint(arrays, place)

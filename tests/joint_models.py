@@ -1,0 +1,108 @@
+"""Small joint models with random weights, their bundles, and their LLRs written out by hand."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from random_models import DIM, random_model
+from scipy.stats import multivariate_normal
+
+from dcaplda.export.bundle_writer import export_model
+from dcaplda.export.graphs.algebra import compile_backend, joint_model_of
+from dcaplda.runtime.joint.rows import JointModel, Sides
+from dcaplda.runtime.joint.scorer import JointScorer
+from dcaplda.train.model.axes import AxisScore
+from dcaplda.train.model.backend import Backend
+
+CORRELATION = 0.1
+
+
+def joint_torch_model(
+    seed: int = 0, correlation: float = CORRELATION, variant: str = "plda-dd"
+) -> Backend:
+    """Every parameter matters; pairs of strangers rarely pass for one person."""
+    model = random_model(variant, seed, joint=True, duration_feature="log")
+    generator = torch.Generator().manual_seed(seed + 1000)
+    score = model.plda
+    assert isinstance(score, AxisScore)
+    with torch.no_grad():
+        score.turn.mul_(2.0)
+        score.correlation.fill_(correlation)
+        score.same_score.fill_(3.0)
+        score.embedding_mean.copy_(0.3 * torch.randn(DIM, generator=generator))
+    return model
+
+
+def joint_model(seed: int = 0, correlation: float = CORRELATION) -> JointModel:
+    model = joint_torch_model(seed, correlation)
+    return joint_model_of(model, compile_backend(model))
+
+
+def joint_bundle(directory: Path, seed: int = 0) -> Path:
+    export_model(joint_torch_model(seed), directory)
+    return directory
+
+
+def utterances(count: int, seed: int, people: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Embeddings and seconds; of `people` that return, or each of somebody else."""
+    rng = np.random.default_rng(seed)
+    voices = rng.standard_normal((people or count, DIM))[np.arange(count) % (people or count)]
+    noise = 0.0 if people is None else 0.05
+    embeddings = voices + noise * rng.standard_normal((count, DIM))
+    seconds = np.exp(rng.uniform(0.7, 5.0, count))
+    return embeddings.astype(np.float32), seconds.astype(np.float32)
+
+
+def place_pool(count: int, seed: int = 50) -> np.ndarray:
+    """Utterances of strangers in a place of its own."""
+    offset = np.random.default_rng(seed + 1).standard_normal(DIM)
+    return utterances(count, seed)[0] + offset.astype(np.float32)
+
+
+def single_sides(scorer: JointScorer, embeddings: np.ndarray, seconds: np.ndarray) -> Sides:
+    """Utterances as sides of one each, in float64 and without any graph."""
+    count = len(embeddings)
+    features = np.log(seconds.astype(np.float64))
+    conditions = np.column_stack([features, np.zeros(count), np.full(count, scorer.known)])
+    return Sides(scorer.projected(embeddings), np.ones(count), np.ones(count), conditions)
+
+
+def one_side(joint: JointModel, embeddings: np.ndarray, seconds: np.ndarray) -> Sides:
+    """Utterances of one speaker as one side, in float64."""
+    singles = single_sides(joint.scorer, embeddings, seconds)
+    return joint.merged(singles, np.zeros(len(singles), np.int64), 1)
+
+
+def density_llr(model: Backend, scorer: JointScorer, enroll: tuple, test: tuple) -> float:
+    """LLR of two speakers' utterances from Gaussian densities of all values, then eq. 16.
+
+    Of `scorer` only what a place changes is taken: bias, centre, offset variance and `known`.
+    """
+    score = model.plda
+    assert isinstance(score, AxisScore)
+    n, m = len(enroll[0]), len(test[0])
+    side = np.repeat([0, 1], [n, m])
+    weight, turn = (p.detach().double().numpy() for p in (model.preprocess.weight, score.turn))
+    w = np.concatenate([enroll[0], test[0]]).astype(np.float64) @ weight.T + scorer.bias
+    x = (w / np.sqrt((w**2).sum(axis=1, keepdims=True))) @ turn.T - scorer.centre
+    between = np.exp(score.log_between.detach().double().numpy())
+    correlation = float(score.correlation)
+    same_side = side[:, None] == side[None, :]
+    scores = 0.0
+    for axis in range(x.shape[1]):
+        logs = []
+        for one_speaker in (True, False):
+            covariance = np.full((n + m, n + m), scorer.offset[axis])
+            covariance += between[axis] * (same_side | one_speaker)
+            covariance += correlation * same_side + (1.0 - correlation) * np.eye(n + m)
+            logs.append(multivariate_normal(np.zeros(n + m), covariance).logpdf(x[:, axis]))
+        scores += logs[0] - logs[1]
+    conditions = [
+        torch.tensor([[np.log(seconds.astype(np.float64)).mean(), np.log(count), scorer.known]])
+        for seconds, count in ((enroll[1], n), (test[1], m))
+    ]
+    frozen = model.double()
+    assert frozen.scale_dur is not None and frozen.shift_dur is not None
+    with torch.no_grad():
+        alpha, beta = frozen.scale_dur(*conditions), frozen.shift_dur(*conditions)
+    return float(alpha) * scores + float(beta)
