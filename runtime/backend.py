@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dcaplda.runtime import checks, verification
+from dcaplda.runtime import checks, several, verification
 from dcaplda.runtime.adaptation import adapt_bundle, joint_of, write_adaptation
 from dcaplda.runtime.bundle.manifest import SEARCH, ModelInfo, read_graph, read_info
 from dcaplda.runtime.bundle.sessions import Sessions, available_threads
@@ -114,6 +114,12 @@ class Backend:
         result costs as much time as a part of the comparison.
         """
         left, right = self._side(enroll, "enroll"), self._side(test, "test")
+        if several.both_several(self, left, right):
+            exact = several.exact_llrs(self, left, right)
+            if out is None:
+                return exact
+            np.copyto(out, exact)
+            return out
         if out is None and len(left) == len(right) == 1:
             return self._pairs(left, right).reshape(1, 1)
         shape = len(left), len(right)
@@ -137,6 +143,7 @@ class Backend:
         are bounded in number.
         """
         left, right = self._side(enroll, "enroll"), self._side(test, "test")
+        several.refuse_both(self, left, right)
 
         def work(tile: tuple[slice, slice]) -> tuple[slice, slice, Float32]:
             return *tile, self.tile(left[tile[0]], right[tile[1]])
@@ -148,6 +155,8 @@ class Backend:
         left, right = self._side(enroll, "enroll"), self._side(test, "test")
         if len(left) != len(right):
             raise InputError(f"pairs: {len(left)} enrolment rows but {len(right)} test rows")
+        if several.both_several(self, left, right):
+            return several.exact_pairs(self, left, right)
         step = planner.PAIRS_AT_ONCE
         if len(left) <= step:
             return self._pairs(left, right)
@@ -226,13 +235,19 @@ class Backend:
         return Evidence(self, speaker, prior, cost_miss, cost_fa)
 
     def add_utterances(
-        self, speaker: Speaker, embeddings: ArrayLike, seconds: ArrayLike | None = None
+        self,
+        speaker: Speaker | ArrayLike,
+        embeddings: ArrayLike,
+        seconds: ArrayLike | None = None,
     ) -> Speaker:
         """The speaker with more utterances: one voiceprint, as if enrolled with all of them."""
         return verification.changed(self, speaker, embeddings, seconds, more=True)
 
     def remove_utterances(
-        self, speaker: Speaker, embeddings: ArrayLike, seconds: ArrayLike | None = None
+        self,
+        speaker: Speaker | ArrayLike,
+        embeddings: ArrayLike,
+        seconds: ArrayLike | None = None,
     ) -> Speaker:
         """The speaker without utterances that are in it; the others' embeddings are not needed."""
         return verification.changed(self, speaker, embeddings, seconds, more=False)
@@ -283,6 +298,7 @@ class Backend:
         from time to time.
         """
         left, right = self._side(enroll, "enroll"), self._side(test, "test")
+        several.refuse_both(self, left, right)
         offsets = np.arange(len(left) + 1) if groups is None else _offsets(groups, len(left))
         trials = planner.TrialList(
             models=checks.indices(enroll_index, "enroll_index", len(offsets) - 1),

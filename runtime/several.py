@@ -50,6 +50,35 @@ def merged_voiceprints(
     return made
 
 
+def both_several(backend: "Backend", enroll: Float32, test: Float32) -> bool:
+    """Whether both sides have voiceprints of several utterances, which graphs cannot compare."""
+    if backend.joint is None:
+        return False
+    column = backend.joint.layout.tail
+    return bool((test[:, column] > 1).any() and (enroll[:, column] > 1).any())
+
+
+def refuse_both(backend: "Backend", enroll: Float32, test: Float32) -> None:
+    """Raise where only single utterances can be compared with speakers of several."""
+    if both_several(backend, enroll, test):
+        raise InputError(
+            "both sides have voiceprints of several utterances; use compare or compare_pairs, "
+            "or tests of one utterance each"
+        )
+
+
+def exact_llrs(backend: "Backend", enroll: Float32, test: Float32) -> Float32:
+    """LLRs of voiceprints of any numbers of utterances by the closed form itself."""
+    joint = joint_needed(backend)
+    return joint.llrs(joint.sides(enroll), joint.sides(test)).astype(np.float32)
+
+
+def exact_pairs(backend: "Backend", enroll: Float32, test: Float32) -> Float32:
+    """The same row by row."""
+    joint = joint_needed(backend)
+    return joint.pair_llrs(joint.sides(enroll), joint.sides(test)).astype(np.float32)
+
+
 def offsets_to_groups(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
     """Group number of each row, from offsets that cut rows into groups."""
     return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))

@@ -92,7 +92,7 @@ def enroll(
 
 def changed(
     backend: "Backend",
-    speaker: Speaker,
+    speaker: Speaker | ArrayLike,
     embeddings: ArrayLike,
     seconds: ArrayLike | None,
     more: bool,
@@ -103,7 +103,7 @@ def changed(
     made = change(backend, enrolled, embeddings, seconds)
     if not math.isfinite(made.sum()):
         raise InputError(f"embeddings: {_STRANGE}")
-    warnings = speaker.warnings
+    warnings = speaker.warnings if isinstance(speaker, Speaker) else ()
     if more:
         found = enroll(backend, embeddings, seconds, "scores").warnings
         warnings += tuple(line for line in found if line not in warnings)
@@ -122,7 +122,7 @@ def verify(
     """Compare a speaker with one utterance and decide; see Backend.verify."""
     threshold, odds = decision_rule(float(prior), float(cost_miss), float(cost_fa))
     enrolled = enrolled_voiceprints(backend, speaker)
-    if np.ndim(embedding) == 2 and len(embedding) > 1:  # type: ignore[arg-type]
+    if _are_several(embedding):
         return _verify_several(backend, speaker, enrolled, embedding, seconds, (threshold, odds))
     matrix = _one_embedding(backend, embedding)
     if type(seconds) is float and 0.0 < seconds < _LONGEST:
@@ -143,6 +143,15 @@ def verify(
         given = None if duration is None else [duration]
         warnings += known.warnings(given, [norm], [distance], "test")
     return Verification(llr, _sigmoid(llr + odds), threshold, llr >= threshold, warnings)
+
+
+def _are_several(embedding: ArrayLike) -> bool:
+    """Whether this is a matrix of two rows or more; what is no matrix at all is refused later."""
+    try:
+        shape = np.shape(embedding)
+    except ValueError:
+        return False
+    return len(shape) == 2 and shape[0] > 1
 
 
 def _verify_several(

@@ -180,9 +180,9 @@ def compare(ops: OnnxOps, compiled: Compiled, enroll: Symbol, test: Symbol) -> S
     sizes = [[form.dim, 1, 1] for form in forms]
     right = [[form.dim + 2] for form in forms]
     if layout is not None:
-        # [z, own, 1, sums] of a test stand together, as [z, 1, own, weights] of an enrolment will.
+        # The other side has weights for the sums of this one, and the other way round.
         sizes[0] += [layout.quadratics, layout.quadratics]
-        right[0] = [layout.axes + 2 + layout.quadratics, layout.quadratics]
+        right[0] = [layout.score]
     spare = [layout.width - layout.tail] if layout is not None else []
     pieces = ops.split(enroll, [width for block in sizes for width in block] + spare)
     blocks = ops.split(test, [width for block in right for width in block] + spare)
@@ -194,7 +194,7 @@ def compare(ops: OnnxOps, compiled: Compiled, enroll: Symbol, test: Symbol) -> S
         scaled = a if layout is not None and number == 0 else a * form.weights
         left = [scaled, one, own]
         if layout is not None and number == 0:
-            left.append(pieces[first + 4])
+            left += [pieces[first + 4], pieces[first + 3]]
         place = sum(len(block) for block in right[:number])
         values.append(ops.products(ops.concat(left), blocks[place]))
     return combine(values)
@@ -215,9 +215,11 @@ def compare_pairs(ops: OnnxOps, compiled: Compiled, enroll: Symbol, test: Symbol
     values = ops.split(cross + own, [1] * len(forms))
     layout = joint_layout(compiled)
     if layout is not None:
-        given = ops.column_range(enroll, layout.weights.start, layout.weights.stop)
-        sums = ops.column_range(test, layout.sums.start, layout.sums.stop)
-        values[0] = values[0] + ops.row_sum(given * sums, layout.quadratics)
+        begin, end = layout.sums.start, layout.weights.stop
+        middle = layout.quadratics
+        swapped = [*range(begin + middle, end), *range(begin, begin + middle)]
+        sums = ops.column_range(enroll, begin, end) * ops.columns(test, swapped)
+        values[0] = values[0] + ops.row_sum(sums, 2 * middle)
     return ops.flatten(combine(values))
 
 
@@ -238,8 +240,9 @@ def _one_test(compiled: Compiled) -> tuple[Array, list[int]]:
         start += columns
     layout = joint_layout(compiled)
     if layout is not None:
-        weights[0, layout.weights] = 1.0
+        weights[0, layout.sums.start : layout.weights.stop] = 1.0
         order[layout.weights] = range(layout.sums.start, layout.sums.stop)
+        order[layout.sums] = range(layout.weights.start, layout.weights.stop)
     return weights, order
 
 

@@ -13,6 +13,7 @@ from dcaplda.runtime.decision import check_costs, check_prior
 from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.gallery.blocks import Block
 from dcaplda.runtime.gallery.top_matches import place_lookup, search_blocks
+from dcaplda.runtime.several import refuse_both
 
 if TYPE_CHECKING:
     from dcaplda.runtime.backend import Backend
@@ -57,6 +58,8 @@ def rank(
     tile = backend.tile if symmetric else lambda left, right: backend.tile(right, left).T
     if len(probes) == 1 and SEARCH in backend.info.further_graphs:
         tile = backend.search_tile
+    for block in blocks if backend.joint is not None else ():
+        refuse_both(backend, block.rows[: block.used], probes)
     found = search_blocks(tile, blocks, probes, top_k, backend.threads, prior is not None)
     count = sum(len(block.numbers) for block in blocks)
     ids = place_lookup(blocks)

@@ -5,7 +5,8 @@
 
 z = sqrt(cross) x, so that the product of two z is the cross term of two single utterances. `own`,
 and the weights that an enrolment gives to the sums of squares of a test, are zero or usual for one
-utterance; for several, `rows` puts in what the closed form asks for.
+utterance; for several, `rows` puts in what the closed form asks for. So a side of several can be
+compared with a single one, on whichever side it stands; two sides of several need JointModel.llrs.
 """
 
 from dataclasses import dataclass
