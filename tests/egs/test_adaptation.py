@@ -1,0 +1,197 @@
+"""The recipe of unlabelled utterances: who is heard, who is judged, and a whole run of it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from training_world import all_trials, copies, draw, write_data_dir
+
+RECIPE = Path(__file__).parents[2] / "egs" / "recordings"
+HALVINGS, POOLS = 4, (5, 12)
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text().splitlines()
+
+
+def words(path: Path) -> dict[str, str]:
+    return dict(line.split() for line in lines(path))
+
+
+def halve(data: Path, out: Path, *, seed: int = 0, trials: str = "trials", models: str = "-"):
+    options = [f"--halvings={HALVINGS}", "--pools=5,12", f"--seed={seed}"]
+    command = [sys.executable, RECIPE / "local/halvings.py", *options]
+    names = [data, data / trials, models if models == "-" else data / models, out]
+    return subprocess.run([*command, *names], capture_output=True, text=True)
+
+
+@pytest.fixture
+def data(tmp_path) -> Path:
+    """Five people in each of two domains, and models of two utterances."""
+    sample = draw(5, domains=2, speakers=5)
+    folder = write_data_dir(tmp_path / "data", sample)
+    trials = all_trials(sample)
+    (folder / "trials").write_text("".join(f"{' '.join(trial)}\n" for trial in trials))
+    second = {u: u.replace("-c0", "-c1") for u in sample.ids if u.endswith("-c0")}
+    (folder / "models").write_text("".join(f"m-{u} {u} {v}\n" for u, v in second.items()))
+    of_models = [f"m-{' '.join(t)}\n" for t in trials if t[0] in second]
+    (folder / "trials_models").write_text("".join(of_models))
+    return folder
+
+
+def halvings(out: Path) -> list[Path]:
+    return sorted(path.parent for path in out.glob("*/*/trials"))
+
+
+@pytest.mark.parametrize("list_of", ["utterances", "models"])
+def test_nobody_is_heard_and_judged(data, tmp_path, list_of: str) -> None:
+    names = {"trials": "trials_models", "models": "models"} if list_of == "models" else {}
+    assert halve(data, tmp_path / "out", **names).returncode == 0
+    speaker, domain = words(data / "utt2spk"), words(data / "utt2dom")
+    places = halvings(tmp_path / "out")
+    assert len(places) == 2 * HALVINGS
+    whole = set(lines(data / names.get("trials", "trials")))
+    for place in places:
+        heard = {speaker[u] for size in POOLS for u in lines(place / f"pool.{size}")}
+        assert len(heard) == 2  # of five; the larger half is judged
+        judged = set()
+        for line in lines(place / "trials"):
+            model, test, _ = line.split()
+            judged |= {speaker[model.removeprefix("m-")], speaker[test]}
+            assert line in whole and domain[test] == place.parent.name
+        assert len(judged) == 3 and not heard & judged
+
+
+def test_every_trial_of_the_judged_half_is_there(data, tmp_path) -> None:
+    halve(data, tmp_path / "out")
+    speaker = words(data / "utt2spk")
+    for place in halvings(tmp_path / "out"):
+        kept = [line.split() for line in lines(place / "trials")]
+        judged = {speaker[u] for row in kept for u in row[:2]}
+        expected = [
+            row
+            for row in (line.split() for line in lines(data / "trials"))
+            if {speaker[row[0]], speaker[row[1]]} <= judged
+        ]
+        assert kept == expected
+
+
+def test_pools_are_nested_and_of_the_place(data, tmp_path) -> None:
+    halve(data, tmp_path / "out")
+    domain = words(data / "utt2dom")
+    for place in halvings(tmp_path / "out"):
+        few, more = (lines(place / f"pool.{size}") for size in POOLS)
+        assert (len(few), len(more)) == POOLS and more[: len(few)] == few
+        assert len(set(more)) == len(more)
+        assert {domain[u] for u in more} == {place.parent.name}
+
+
+def test_a_seed_gives_the_same_halves_another_seed_others(data, tmp_path) -> None:
+    for name, seed in (("one", 0), ("again", 0), ("other", 1)):
+        halve(data, tmp_path / name, seed=seed)
+    one, again, other = (
+        [lines(place / "pool.12") for place in halvings(tmp_path / name)]
+        for name in ("one", "again", "other")
+    )
+    assert one == again != other
+
+
+def test_degraded_copies_are_halved_as_their_originals(tmp_path) -> None:
+    sample = copies(draw(5, domains=1, speakers=6), 0.5)
+    folder = write_data_dir(tmp_path / "data", sample)
+    trials = "".join(f"{' '.join(trial)}\n" for trial in all_trials(sample))
+    (folder / "trials").write_text(trials)
+    halve(folder, tmp_path / "out")
+    speaker = words(folder / "utt2spk")
+    for number in range(HALVINGS):
+        judged = [
+            {speaker[u] for line in lines(place / "trials") for u in line.split()[:2]}
+            for place in halvings(tmp_path / "out")
+            if place.name == str(number)
+        ]
+        assert len(judged) == 2 and judged[0] == judged[1]
+
+
+def test_mistakes_are_one_line(data, tmp_path) -> None:
+    done = halve(data, tmp_path / "out", trials="nowhere")
+    assert done.returncode == 1 and "no such file" in done.stderr
+    (data / "trials").write_text("stranger nobody target\n")
+    done = halve(data, tmp_path / "out")
+    assert done.returncode == 1 and "'stranger nobody'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+PLAN = """
+train = ["train"]
+[[dev]]
+name = "single"
+folder = "dev"
+trials = "trials"
+[[dev]]
+name = "multi"
+folder = "dev"
+trials = "trials_models"
+spk2utt = "models"
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_the_whole_recipe(tmp_path) -> None:
+    """Tables of development sets, corpora left out and wrong pools; the tools give the same."""
+    import kaldiio
+
+    root, exp = tmp_path / "root", tmp_path / "exp"
+    for name, sample in (("train", draw(2, domains=4)), ("dev", draw(5, speakers=9, prefix="v"))):
+        write_data_dir(root / name, sample)
+        table = dict(zip(sample.ids, sample.vectors, strict=True))
+        kaldiio.save_ark(str(root / name / "x.ark"), table, scp=str(root / name / "xvector.scp"))
+    trials = all_trials(sample)
+    (root / "dev/trials").write_text("".join(f"{' '.join(trial)}\n" for trial in trials))
+    firsts = [u for u in sample.ids if u.endswith("-c0")]
+    pairs = [f"m-{u} {u} {u.replace('-c0', '-c1')}\n" for u in firsts]
+    (root / "dev/models").write_text("".join(pairs))
+    of_models = [f"m-{' '.join(t)}\n" for t in trials if t[0] in firsts]
+    (root / "dev/trials_models").write_text("".join(of_models))
+    (tmp_path / "plan.toml").write_text(PLAN)
+    options = ["--sets=single multi", "--halvings=2", "--seeds=0-1", "--lodo=true", "--wrong=true"]
+    options += ["--options=--set=model.lda_dim=10", f"--data={tmp_path}/plan.toml"]
+    command = [RECIPE / "adaptation.sh", *options, root, exp]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "| multi, joint |" in (exp / "joint/adaptation.md").read_text()
+    assert "| 0 to 30 |" in (exp / "joint/lodo.md").read_text()
+    assert "| left out | half of another corpus |" in (exp / "joint/wrong.md").read_text()
+    # Again: nothing is left to do, and the tables are the same.
+    before = (exp / "joint/lodo.md").read_text()
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0 and (exp / "joint/lodo.md").read_text() == before
+    for way in ("joint", "scores"):
+        check_with_tools(exp, way)
+
+
+def check_with_tools(exp: Path, way: str) -> None:
+    """adapt-backend, score-trials and eval-scores give the row of the table."""
+    tools, place = RECIPE.parents[1] / "bin", exp / "halvings/multi/dom0/0"
+    data, out = exp / "data/dev", exp / "tools"
+    out.mkdir(exist_ok=True)
+    chosen = set(lines(place / "pool.30"))
+    pool = [line for line in lines(data / "xvector.scp") if line.split()[0] in chosen]
+    (out / "pool.scp").write_text("".join(f"{line}\n" for line in pool))
+    table = f"scp:{data}/xvector.scp"
+    for command in (
+        ["adapt-backend", exp / "joint/bundle", f"scp:{out}/pool.scp", out / f"bundle-{way}"],
+        [
+            "score-trials", f"--multi-enroll={way}", f"--spk2utt={data}/models",
+            f"--durations={data}/utt2dur", out / f"bundle-{way}", table, table,
+            place / "trials", out / way,
+        ],
+        ["eval-scores", "--bootstrap=0", f"--csv={out}/{way}.csv", place / "trials", out / way],
+    ):  # fmt: skip
+        done = subprocess.run([tools / command[0], *command[1:]], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    head, values = (line.split(",") for line in lines(out / f"{way}.csv")[:2])
+    found = dict(zip(head, values, strict=True))
+    row = next(r for r in lines(exp / "joint/multi.tsv") if r.startswith(f"dom0\t0\t{way}\t30\t"))
+    assert float(found["cllr@0.5"]) == pytest.approx(float(row.split("\t")[4]), abs=2e-4)
