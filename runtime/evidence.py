@@ -8,11 +8,13 @@ from numpy.typing import ArrayLike
 from dcaplda.runtime import checks, several
 from dcaplda.runtime.joint.rows import Sides
 from dcaplda.runtime.verification import (
+    Figures,
     Speaker,
     Verification,
     decided,
     decision_rule,
     enrolled_voiceprints,
+    test_figures,
     test_warnings,
 )
 
@@ -44,6 +46,7 @@ class Evidence:
         self._enrolled = enrolled_voiceprints(backend, speaker)
         self._warnings = speaker.warnings if isinstance(speaker, Speaker) else ()
         self._heard: Sides | None = None
+        self._figures: Figures = ([], [], [])
 
     @property
     def utterances(self) -> int:
@@ -68,7 +71,9 @@ class Evidence:
             )
             heard = joint.merged(both, np.zeros(2, np.int64), 1)
         llr = several.llr_of_sides(backend, self._enrolled, heard)
-        found = test_warnings(backend, matrix, times)
+        found = test_figures(backend, matrix, times)
         self._heard = heard
-        self._warnings += tuple(line for line in found if line not in self._warnings)
-        return decided(llr, self._rule, self._warnings)
+        for figures, more in zip(self._figures, found, strict=True):
+            figures += more
+        # Of all segments: the worst is named, however many there are.
+        return decided(llr, self._rule, self._warnings + test_warnings(backend, self._figures))

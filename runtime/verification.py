@@ -169,17 +169,27 @@ def _verify_several(
     times = checks.seconds(seconds, "durations", len(matrix), backend.info.uses_durations)
     llr = several.llr_of_sides(backend, enrolled, several.one_side(backend, matrix, times))
     warnings = speaker.warnings if isinstance(speaker, Speaker) else ()
-    warnings += test_warnings(backend, matrix, times)
+    warnings += test_warnings(backend, test_figures(backend, matrix, times))
     return decided(llr, rule, warnings)
 
 
-def test_warnings(backend: "Backend", matrix: Float32, seconds: Float32) -> tuple[str, ...]:
-    """Where test utterances lie outside of what training saw."""
+Figures = tuple[list[float], list[float], list[float]]
+
+
+def test_figures(backend: "Backend", matrix: Float32, seconds: Float32) -> Figures:
+    """Seconds, length and distance of each test utterance, for `test_warnings`."""
     known = backend.familiarity
-    if not known.informed:
-        return ()
-    distances = known.distances(_voiceprints(backend, matrix, seconds))
-    return known.warnings(seconds.tolist(), _norms(matrix), distances, "test")
+    if known.side is None:
+        distances = [0.0] * len(matrix)
+    else:
+        distances = known.distances(_voiceprints(backend, matrix, seconds))
+    return seconds.tolist(), _norms(matrix), distances
+
+
+def test_warnings(backend: "Backend", figures: Figures) -> tuple[str, ...]:
+    """Where test utterances lie outside of what training saw: the worst of them."""
+    known = backend.familiarity
+    return known.warnings(*figures, "test") if known.informed else ()
 
 
 def decided(llr: float, rule: tuple[float, float], warnings: tuple[str, ...]) -> Verification:

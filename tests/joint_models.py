@@ -20,13 +20,17 @@ CORRELATION = 0.1
 def joint_torch_model(
     seed: int = 0, correlation: float = CORRELATION, variant: str = "plda-dd"
 ) -> Backend:
-    """Every parameter matters; pairs of strangers rarely pass for one person."""
+    """Every parameter matters; strangers rarely pass for one person, LLRs stay within 200."""
     model = random_model(variant, seed, joint=True, duration_feature="log")
     generator = torch.Generator().manual_seed(seed + 1000)
     score = model.plda
     assert isinstance(score, AxisScore)
     with torch.no_grad():
         score.turn.mul_(2.0)
+        score.centre.mul_(0.3)
+        for form in (model.scale_dur, model.shift_dur, model.scale_across, model.shift_across):
+            for part in (form.cross, form.auto, form.linear):
+                part.mul_(0.2)
         score.correlation.fill_(correlation)
         score.same_score.fill_(3.0)
         score.embedding_mean.copy_(0.3 * torch.randn(DIM, generator=generator))

@@ -42,9 +42,8 @@ def test_every_pair_of_mixed_numbers_has_its_own_form() -> None:
     test = [utterances(m, 40 + m) for m in (2, 1, 2)]
     sides = []
     for several in (enroll, test):
-        singles = single_sides(
-            joint.scorer, *(np.concatenate(part) for part in zip(*several, strict=True))
-        )
+        parts = zip(*several, strict=True)
+        singles = single_sides(joint.scorer, *(np.concatenate(part) for part in parts))
         groups = np.repeat(np.arange(len(several)), [len(s) for _, s in several])
         sides.append(joint.merged(singles, groups, len(several)))
     found = joint.llrs(*sides)
@@ -135,10 +134,8 @@ def test_across_places_shares_the_speaker_alone() -> None:
     model = joint_torch_model().double()
     conditions = [torch.from_numpy(side.conditions) for side in (enroll, test)]
     with torch.no_grad():
-        scale, shift = (
-            float(model.scale_across(*conditions)),
-            float(model.shift_across(*conditions)),
-        )
+        forms = model.scale_across, model.shift_across
+        scale, shift = (float(form(*conditions)) for form in forms)
     for llrs in (joint.llrs(enroll, test, other)[0], joint.pair_llrs(enroll, test, other)):
         assert llrs[0] == pytest.approx(scale * expected + shift, rel=1e-8, abs=1e-8)
 
