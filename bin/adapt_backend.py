@@ -1,9 +1,15 @@
 """adapt-backend: a bundle for a place, from utterances of it that nobody labelled."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from dcaplda.bin.common.option_groups import ScpRoot
-from dcaplda.bin.common.options import Log, Tool, run
+from dcaplda.bin.common.option_groups import FrameShift, ScpRoot, check_not_negative
+from dcaplda.bin.common.options import Log, Tool, option, run
+from dcaplda.runtime.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from dcaplda.runtime.place_report import PlaceReport
+    from dcaplda.runtime.tables.vectors import VectorTable
 
 USAGE = """Adapt a bundle to a new place (microphone, room, line, language) without labels.
 
@@ -11,39 +17,198 @@ Takes embeddings of anybody's utterances of that place: ten help, thirty help mo
 people tell more than one. The result is a bundle like any other; voiceprints made with the first
 one must be made again. The model must have been trained for it (model.joint = true).
 
+--report=place.html tells what the place looks like: how far it lies from training, whether it is
+one place or several, and what to do. --from=kaldi adapts the PLDA of a Kaldi backend as
+ivector-adapt-plda does and writes the bundle that import-model makes of it.
+
 Usage: adapt-backend [options] <bundle-dir> <unlabelled-rspecifier> <adapted-bundle-dir>
+   or: adapt-backend --from=kaldi --plda=<file> [options] <unlabelled-rspecifier> <bundle-dir>
 e.g.: adapt-backend exp/backend/bundle scp:data/office/xvector.scp exp/backend/office
       score-trials --durations=utt2dur exp/backend/office scp:enroll.scp scp:test.scp trials scores
-See also: score-trials, enroll-speakers, export-onnx
+ or: adapt-backend --from=kaldi --plda=plda --transform=transform.mat --mean=mean.vec \
+scp:data/office/xvector.scp exp/office
+See also: score-trials, enroll-speakers, export-onnx, import-model
 """
+KALDI = "--from=kaldi"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(ScpRoot):
+class Options(FrameShift, ScpRoot):
     """Options of adapt-backend."""
+
+    report: str = option("", "HTML page: what the place looks like and what to do")
+    report_text: str = option("", "the same as text ('-': stdout)")
+    durations: str = option("", "seconds of speech of the utterances (utt2dur), for the report")
+    from_: str = option("", "kaldi: adapt a Kaldi backend; left out, a bundle")
+    plda: str = option("", "kaldi: the PLDA model")
+    transform: str = option("", "kaldi: the LDA (transform.mat); left out, there is none")
+    mean: str = option("", "kaldi: the global mean (mean.vec); left out, none is subtracted")
+    within_covar_scale: float = option(0.3, "kaldi: as that option of ivector-adapt-plda")
+    between_covar_scale: float = option(0.7, "kaldi: as that option of ivector-adapt-plda")
+    mean_diff_scale: float = option(1.0, "kaldi: as that option of ivector-adapt-plda")
+    normalize_input: bool = option(True, "kaldi: ivector-normalize-length before the PLDA")
+    normalize_length: bool = option(True, "kaldi: as that option of ivector-plda-scoring")
+    simple_length_normalization: bool = option(
+        False, "kaldi: as that option of ivector-plda-scoring"
+    )
+
+    def check(self) -> None:
+        """Check ranges."""
+        for name in ("within_covar_scale", "between_covar_scale", "mean_diff_scale"):
+            check_not_negative(self, name)
+            if getattr(self, name) == float("inf"):
+                raise ValueError(f"--{name.replace('_', '-')}=inf: expected a number")
+        if self.durations and not (self.report or self.report_text):
+            raise ValueError("--durations is for the report; add --report or --report-text")
 
 
 def body(options: Options, arguments: list[str], log: Log) -> int:
-    """Read, adapt, write."""
-    from dcaplda.runtime.adaptation import adapt_bundle, bundle_info, write_adaptation
-    from dcaplda.runtime.tables.vectors import read_vectors
+    """Choose what is adapted."""
+    if options.from_ == "kaldi":
+        return _kaldi(options, arguments, log)
+    if options.from_:
+        raise UsageError(f"--from={options.from_}: expected kaldi, or nothing for a bundle")
+    if options.plda or options.transform or options.mean:
+        raise UsageError(f"--plda, --transform and --mean go with {KALDI}")
+    return _bundle(options, arguments, log)
 
+
+def _bundle(options: Options, arguments: list[str], log: Log) -> int:
+    """Read, describe if asked to, adapt, write."""
+    from dcaplda.runtime.adaptation import adapt_bundle, bundle_info, write_adaptation
+
+    if len(arguments) != 3:
+        raise UsageError(f"expected 3 arguments, found {len(arguments)}; see --help")
     source, table, target = arguments
     info = bundle_info(source)
-    pool = read_vectors(table, options.scp_root)
-    for message in pool.skipped:
-        log.warning(message)
+    pool = _read(table, options, log)
+    described = False
+    if options.report or options.report_text:
+        # First, as it also tells why a pool cannot be adapted with.
+        described = _describe(options, source, table, pool, log)
     made = adapt_bundle(source, info, pool.matrix, pool.ids)
     write_adaptation(made, target)
     log.info(
         f"adapted with {made.utterances} utterances, worth {made.people:.1f} people heard once; "
         f"{100 * made.known:.0f} % of the place's offset is known"
     )
-    log.info(f"its offset is {made.offset:.1f} times that of a usual place of the training")
+    if not described:
+        log.info(f"its offset is {made.offset:.1f} times that of a usual place of the training")
     return 0
 
 
-TOOL = Tool("adapt-backend", USAGE, Options, 3, body)
+def _describe(
+    options: Options, source: str, table: str, pool: "VectorTable", log: Log
+) -> bool:
+    """Write the report of a place; False where the bundle cannot have one."""
+    from dcaplda.runtime.adaptation import bundle_info, joint_of
+    from dcaplda.runtime.place_report import AVOID, COLLECT, describe_place, text, verdict
+    from dcaplda.runtime.tables.specifiers import writing
+
+    info = bundle_info(source)
+    joint = joint_of(source, info)
+    if joint is None or joint.scorer.known > 0 or not pool.ids:
+        return False  # the adaptation says why
+    report = describe_place(joint.scorer, info, pool.matrix, _seconds(options, pool), pool.ids)
+    lines = text(report)
+    if options.report:
+        _write_page(options.report, report, table)
+    if options.report_text:
+        with writing(options.report_text) as stream:
+            stream.write("".join(f"{line}\n" for line in lines).encode())
+    say = log.warning if verdict(report).action in (COLLECT, AVOID) else log.info
+    say(" ".join(lines[: 1 + len(verdict(report).reasons)]))
+    for line in lines[1 + len(verdict(report).reasons) :]:
+        log.info(line)
+    return True
+
+
+def _write_page(path: str, report: "PlaceReport", table: str) -> None:
+    from dcaplda.eval.report.place_page import PlacePage, Scale, write_place_page
+    from dcaplda.runtime.place_report import LITTLE, NEAR, WIDE, rows, verdict
+
+    judged = verdict(report)
+    offset_marks = [(NEAR, "near"), (1.0, "usual"), (report.far, "too far")]
+    scales = [
+        Scale(name="offset", value=report.offset, marks=offset_marks),
+        Scale(name="scatter", value=report.scatter, marks=[(1.0, "people"), (WIDE, "too wide")]),
+        Scale(name="known of the offset", value=report.known, marks=[(LITTLE, "wanted")]),
+    ]
+    page = PlacePage(
+        title=f"Place of {table}",
+        action=judged.action,
+        headline=judged.headline,
+        reasons=judged.reasons,
+        scales=scales,
+        rows=[(row.name, row.value, row.meaning) for row in rows(report)],
+    )
+    write_place_page(path, page)
+
+
+def _seconds(options: Options, pool: "VectorTable") -> "NDArray[np.float64] | None":
+    """Seconds of those utterances that have any."""
+    import numpy as np
+
+    from dcaplda.runtime.tables.text_tables import read_durations
+
+    if not options.durations:
+        return None
+    table = read_durations(options.durations, options.frame_shift)
+    found = np.array([table[name] for name in pool.ids if name in table], np.float64)
+    if not len(found):
+        raise InputError(f"'{options.durations}': has no duration of any of these utterances")
+    return found
+
+
+def _kaldi(options: Options, arguments: list[str], log: Log) -> int:
+    """Adapt a PLDA of Kaldi's and write its bundle."""
+    from dcaplda.export.importers.kaldi import read_backend
+    from dcaplda.export.importers.kaldi_adapt import Scales, adapted_backend
+    from dcaplda.export.importers.kaldi_bundle import export_backend
+
+    if len(arguments) != 2 or not options.plda:
+        raise UsageError(f"{KALDI} takes --plda=<file>, <unlabelled-rspecifier> and <bundle-dir>")
+    if options.report or options.report_text:
+        raise UsageError(f"--report and --report-text are for bundles, not for {KALDI}")
+    table, target = arguments
+    normalization = "simple" if options.simple_length_normalization else "plda"
+    backend = read_backend(
+        options.plda,
+        options.transform,
+        options.mean,
+        normalize_input=options.normalize_input,
+        normalization=normalization if options.normalize_length else "none",
+    )
+    pool = _read(table, options, log)
+    scales = Scales(
+        within=options.within_covar_scale,
+        between=options.between_covar_scale,
+        mean_diff=options.mean_diff_scale,
+    )
+    made = adapted_backend(backend, pool.matrix, scales, pool.ids)
+    if len(pool.ids) <= backend.dim:
+        log.warning(
+            f"{len(pool.ids)} vectors do not fill the {backend.dim} dimensions of the PLDA; their "
+            "covariance is of few directions"
+        )
+    worst = export_backend(made, target)
+    log.info(
+        f"adapted a PLDA of {backend.dim} dimensions with {len(pool.ids)} vectors to {target}; "
+        f"graphs equal float64 arithmetic within {worst:.1e}"
+    )
+    return 0
+
+
+def _read(table: str, options: Options, log: Log) -> "VectorTable":
+    from dcaplda.runtime.tables.vectors import read_vectors
+
+    pool = read_vectors(table, options.scp_root)
+    for message in pool.skipped:
+        log.warning(message)
+    return pool
+
+
+TOOL = Tool("adapt-backend", USAGE, Options, (2, 3), body)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -60,7 +60,7 @@ def adapt_bundle(
         )
     if joint.scorer.known > 0:
         raise InputError(f"{directory}: is adapted already; adapt the bundle that it was made of")
-    if not np.size(embeddings):
+    if is_empty(embeddings):
         raise InputError("no utterance to adapt with; give at least one, better thirty")
     pool = checks.embeddings(embeddings, "embeddings", info.embedding_dim, ids)
     found = adapted(joint.scorer, pool)
@@ -80,6 +80,14 @@ def adapt_bundle(
     )
     made.files.update(_files(directory, info, model, made))
     return made
+
+
+def is_empty(embeddings: ArrayLike) -> bool:
+    """Whether there is no utterance at all; what is no array is refused later."""
+    try:
+        return np.size(embeddings) == 0
+    except ValueError:
+        return False
 
 
 def bundle_info(directory: str | Path) -> ModelInfo:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dcaplda.runtime import checks, several, verification
-from dcaplda.runtime.adaptation import adapt_bundle, joint_of, write_adaptation
+from dcaplda.runtime.adaptation import adapt_bundle, is_empty, joint_of, write_adaptation
 from dcaplda.runtime.bundle.manifest import SEARCH, ModelInfo, read_graph, read_info
 from dcaplda.runtime.bundle.sessions import Sessions, available_threads
 from dcaplda.runtime.decision import bayes_threshold
@@ -258,9 +258,10 @@ class Backend:
         It lives as long as the program; `adapt-backend`, or `adaptation.write_adaptation`, keeps
         it. Of no utterance at all it is this backend itself.
         """
-        if not np.size(embeddings):
+        if is_empty(embeddings):
             return self
-        made = adapt_bundle(self.directory, self.info, embeddings, list(ids) if ids else None)
+        names = None if ids is None else list(ids)
+        made = adapt_bundle(self.directory, self.info, embeddings, names)
         home = tempfile.TemporaryDirectory(prefix="dcaplda-")
         write_adaptation(made, Path(home.name) / "bundle")
         backend = Backend.load(Path(home.name) / "bundle", threads=self.threads)

@@ -15,11 +15,12 @@ def write_files(directory: str | Path, files: Mapping[str, bytes]) -> None:
     Everything is first written beside its place; a directory that holds something else than a
     bundle is not touched.
     """
-    target = Path(directory)
+    # Of a link, the directory behind it is replaced.
+    target = Path(directory).resolve()
     if target.exists() and not target.is_dir():
-        raise ModelError(f"{target}: is a file; give a directory for the bundle")
+        raise ModelError(f"{directory}: is a file; give a directory for the bundle")
     if target.is_dir() and any(target.iterdir()) and not (target / MANIFEST).is_file():
-        raise ModelError(f"{target}: not empty and not a bundle; give a new directory")
+        raise ModelError(f"{directory}: not empty and not a bundle; give a new directory")
     target.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
@@ -29,7 +30,11 @@ def write_files(directory: str | Path, files: Mapping[str, bytes]) -> None:
         if target.is_dir():
             old = beside.with_name(beside.name + ".old")
             target.rename(old)
-            beside.rename(target)
+            try:
+                beside.rename(target)
+            except OSError:
+                old.rename(target)
+                raise
             shutil.rmtree(old)
         else:
             beside.rename(target)

@@ -99,6 +99,23 @@ def test_several_tests_are_taken_together(request, place: str, n: int, m: int) -
     )
 
 
+@pytest.mark.parametrize("place", ["backend", "office"])
+def test_several_utterances_stand_on_either_side(request, place: str) -> None:
+    """1 to 10 against 1 to 10 utterances, as matrix and as pairs: the closed form within 1e-4."""
+    backend = request.getfixturevalue(place)
+    rows, joint = enrolled(backend), backend.joint
+    sides = [one_side(joint, *s) for s in speakers()]
+    expected = np.array([[joint.llrs(a, b)[0, 0] for b in sides] for a in sides])
+    np.testing.assert_allclose(backend.compare(rows, rows), expected, rtol=1e-6, atol=1e-4)
+    np.testing.assert_allclose(expected, expected.T, atol=1e-8)
+    i, j = np.divmod(np.arange(expected.size), len(rows))
+    found = backend.compare_pairs(rows[i], rows[j])
+    np.testing.assert_allclose(found, expected.ravel(), rtol=1e-6, atol=1e-4)
+    single = rows[:1]
+    np.testing.assert_allclose(backend.compare(single, rows)[0], expected[0], atol=1e-4)
+    np.testing.assert_allclose(backend.search_tile(rows[3:4], single)[0], expected[0, 3], atol=1e-4)
+
+
 def test_one_row_of_a_matrix_is_one_utterance(backend: Backend) -> None:
     ann, (x, d) = backend.enroll(*utterances(3, 1)), utterances(1, 2)
     assert backend.verify(ann, x, d, prior=0.1) == backend.verify(ann, x[0], d[0], prior=0.1)

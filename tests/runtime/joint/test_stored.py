@@ -74,7 +74,7 @@ BAD_MEMBERS = {
     "zero": npy(np.zeros(12)),
     "negative": npy(np.full(12, -1.0)),
     "huge": header("{'descr': '<f8', 'fortran_order': False, 'shape': (1 << 60,), }"),
-    "too large": header("{'descr': '<f8', 'fortran_order': False, 'shape': (%d,)}" % 2**60),
+    "too large": header(f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({2**60},)}}"),
     "negative size": header("{'descr': '<f8', 'fortran_order': False, 'shape': (-3,), }"),
     "open bracket": header("{'descr': '<f8', 'shape': (("),
     "open text": header("{'descr': '''"),
