@@ -138,6 +138,8 @@ def _first_model(
 ) -> tuple[Backend, HeldOut | None]:
     """The model before the first step, and the starts of held-out batches if there are any."""
     config = request.config
+    if config.model.joint:
+        _check_joint(config)
     holds_out = config.batch.held_out_folds > 0 or config.batch.held_out_domains
     # What L2 pulls to and where held-out batches start is not in the checkpoint: it is found
     # again from the same data.
@@ -159,6 +161,15 @@ def _first_model(
     held_out = find_held_out(data, config, start.generative, request.device)
     say(f"held out in turn: {', '.join(part.name for part in held_out.parts)}")
     return model, held_out
+
+
+def _check_joint(config: TrainingConfig) -> None:
+    """Steps see single utterances of known places only, and would undo what episodes taught."""
+    if any(stage.steps for stage in config.stages):
+        raise UsageError(
+            "model.joint = true: LDA, PLDA and calibration come from the data without steps; set "
+            "stage1.steps, stage2.steps and stage3.steps to 0 (as egs/recordings/conf/joint.toml)"
+        )
 
 
 def _given_model(directory: str, expected: ModelConfig) -> Backend:

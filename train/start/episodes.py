@@ -28,6 +28,8 @@ KNOWN_PLACE = 0.25
 """Share of episodes of people held out (of a place that training knows) with utterances heard."""
 SINGLES_EACH, SEVERAL_EACH = 8, 4
 """Sides drawn of each speaker."""
+MOST_PEOPLE = 100
+"""People of an episode, those of the pool among them."""
 MOST_TRIALS = 1500
 """Of either kind in an episode: more would only repeat the same few people."""
 
@@ -122,10 +124,12 @@ def _episode(
     plan = draw_plan(rng, number % 2 == 0, whole)
     one_place = places[0] == places[1]
     trial_rows, pools = [], []
-    people = rng.permutation(np.unique(data.identity[part.rows]))
+    here = part.rows[np.isin(data.domain[part.rows], places)]
+    people = rng.permutation(np.unique(data.identity[here]))[:MOST_PEOPLE]
     listeners = people[: len(people) // 2]
     for place, heard in zip(places, plan.heard, strict=True):
         rows = part.rows[data.domain[part.rows] == place]
+        rows = rows[np.isin(data.identity[rows], people)]
         others = part.others[data.domain[part.others] == place]
         if whole and any(plan.heard):
             in_pool = np.isin(data.identity[rows], listeners)
@@ -180,8 +184,9 @@ def _sides(data: TrainingData, rows: Rows, count: int, rng: np.random.Generator)
     """Sets of `count` utterances of one speaker each, of as many sessions as it has; (n, count)."""
     found = []
     speakers = data.speaker[rows]
-    for speaker in np.unique(speakers):
-        own = rows[speakers == speaker]
+    order = np.argsort(speakers, kind="stable")
+    ends = np.flatnonzero(np.diff(speakers[order])) + 1
+    for own in np.split(rows[order], ends):
         if len(own) < count:
             continue
         for _ in range(SINGLES_EACH if count == 1 else SEVERAL_EACH):
