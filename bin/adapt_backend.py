@@ -1,5 +1,6 @@
 """adapt-backend: a bundle for a place, from utterances of it that nobody labelled."""
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,9 @@ from dcaplda.bin.common.options import Log, Tool, option, run
 from dcaplda.runtime.errors import InputError, UsageError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from dcaplda.runtime.place_report import PlaceReport
     from dcaplda.runtime.tables.vectors import VectorTable
 
@@ -81,6 +85,8 @@ def _bundle(options: Options, arguments: list[str], log: Log) -> int:
         raise UsageError(f"expected 3 arguments, found {len(arguments)}; see --help")
     source, table, target = arguments
     info = bundle_info(source)
+    if os.path.realpath(source) == os.path.realpath(target):
+        raise UsageError(f"{target}: is the bundle to be adapted; write to another directory")
     pool = _read(table, options, log)
     described = False
     if options.report or options.report_text:
@@ -97,9 +103,7 @@ def _bundle(options: Options, arguments: list[str], log: Log) -> int:
     return 0
 
 
-def _describe(
-    options: Options, source: str, table: str, pool: "VectorTable", log: Log
-) -> bool:
+def _describe(options: Options, source: str, table: str, pool: "VectorTable", log: Log) -> bool:
     """Write the report of a place; False where the bundle cannot have one."""
     from dcaplda.runtime.adaptation import bundle_info, joint_of
     from dcaplda.runtime.place_report import AVOID, COLLECT, describe_place, text, verdict
@@ -116,9 +120,10 @@ def _describe(
     if options.report_text:
         with writing(options.report_text) as stream:
             stream.write("".join(f"{line}\n" for line in lines).encode())
-    say = log.warning if verdict(report).action in (COLLECT, AVOID) else log.info
-    say(" ".join(lines[: 1 + len(verdict(report).reasons)]))
-    for line in lines[1 + len(verdict(report).reasons) :]:
+    judged = verdict(report)
+    say = log.warning if judged.action in (COLLECT, AVOID) else log.info
+    say(f"{judged.headline}. {' '.join(judged.reasons)}")
+    for line in lines[1 + len(judged.reasons) :]:
         log.info(line)
     return True
 
