@@ -23,7 +23,7 @@ from dcaplda.runtime.joint.scorer import JointScorer
 from dcaplda.runtime.joint.terms import Array
 
 NEAR = 0.6
-"""Offset up to which a place lies so near to the middle of training that there is little to adapt to."""
+"""Offset up to which a place lies near the middle of training: there is little to adapt to."""
 WIDE = 1.5
 """Scatter from which utterances lie farther apart than people do."""
 LITTLE = 0.5
