@@ -1,4 +1,4 @@
-"""adapt-backend: a bundle for a place, and for every mistake one line, exit 1 and nothing written."""
+"""adapt-backend: a bundle for a place; of a mistake one line, exit 1 and nothing written."""
 
 import hashlib
 from pathlib import Path

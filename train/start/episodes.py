@@ -201,8 +201,8 @@ def _kinds(data: TrainingData, enroll: Rows, test: Rows) -> NDArray[np.int8]:
     """1 target, 0 nontarget, 2 neither (a session on both sides); (E, T)."""
     same = data.identity[enroll[:, 0]][:, None] == data.identity[test[:, 0]][None, :]
     kind = same.astype(np.int8)
-    i, j = np.nonzero(same)
-    of_enroll, of_test = data.session[enroll[i]], data.session[test[j]]
-    together = (of_enroll[:, :, None] == of_test[:, None, :]).any(axis=(1, 2))
-    kind[i[together], j[together]] = 2
+    # Two people of one session never meet either (data.allow_shared_sessions).
+    for of_enroll in data.session[enroll].T:
+        for of_test in data.session[test].T:
+            kind[of_enroll[:, None] == of_test[None, :]] = 2
     return kind

@@ -190,9 +190,7 @@ def fit_conditions(
         f"{lowest:.4f}"
     )
     if not lowest > 0:
-        notes.append(
-            "WARNING: at some durations the scale is not above 0; try another duration_feature"
-        )
+        notes.append("at some durations the scale is not above 0; try another duration_feature")
     dim = enroll.shape[1]
     return terms_form(found[:n_terms], dim), terms_form(found[n_terms:], dim)
 

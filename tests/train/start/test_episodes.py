@@ -1,0 +1,218 @@
+"""Episodes: who is heard, who is compared, and what calibration is told of it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from training_world import copies, draw
+
+from dcaplda.train.data.folds import Part, domain_parts, speaker_parts
+from dcaplda.train.data.labelled import TrainingData, assemble
+from dcaplda.train.start import episodes
+from dcaplda.train.start.episodes import Episode, Source, draw_plan, episodes_of_part
+
+pytestmark = pytest.mark.torch
+ROUNDS = 8
+
+
+@dataclass
+class Watched:
+    """Stands for a scorer: every embedding it meets starts with the number of its row."""
+
+    known: float = 0.0
+    pool: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    seen: list[np.ndarray] = field(default_factory=list)
+
+    def projected(self, embeddings: np.ndarray) -> np.ndarray:
+        self.seen.append(embeddings[:, 0].astype(np.int64))
+        return embeddings
+
+    def spread(self, count: float) -> float:
+        return 1.0 / count
+
+    def terms(self, *spreads: float) -> str:
+        return "one place"
+
+    def across(self, other: Any, *spreads: float) -> str:
+        return "two places"
+
+
+@dataclass
+class Drawn:
+    """An episode, and its trials as rows of the data: (k, n) and (k, m)."""
+
+    episode: Episode
+    pools: list[np.ndarray]
+    enroll: np.ndarray
+    test: np.ndarray
+    form: str
+
+
+def numbered(data: TrainingData) -> Source:
+    data.embeddings[:, 0] = np.arange(len(data.ids))
+    return Source(data, np.log(data.seconds.astype(np.float64))[:, None])
+
+
+def drawn(monkeypatch, source: Source, part: Part, whole: bool, seed: int = 0) -> list[Drawn]:
+    """Episodes whose scores are the numbers of the two sides."""
+    log: list[Any] = []
+
+    def adapted(scorer: Watched, embeddings: np.ndarray) -> Watched:
+        pool = embeddings[:, 0].astype(np.int64)
+        made = Watched(known=len(pool) / (len(pool) + 10.0), pool=pool, seen=[])
+        log.append(made)
+        return made
+
+    def form_scores(terms: str, enroll: np.ndarray, test: np.ndarray) -> np.ndarray:
+        log.append(terms)
+        return np.arange(len(enroll) * len(test)).reshape(len(enroll), len(test))
+
+    monkeypatch.setattr(episodes, "adapted", adapted)
+    monkeypatch.setattr(episodes, "form_scores", form_scores)
+    rng = np.random.default_rng(seed)
+    found = []
+    for episode in episodes_of_part(source, part, Watched(), whole, 1.0, ROUNDS, rng):
+        *_, first, second, form = log
+        seen = first.seen + second.seen
+        n, m = (round(float(np.exp(c[0, -2]))) for c in (episode.enroll, episode.test))
+        sides = seen[0].reshape(-1, n), seen[1].reshape(-1, m)
+        i, j = np.divmod(episode.scores.astype(np.int64), len(sides[1]))
+        pools = [first.pool] if form == "one place" else [first.pool, second.pool]
+        found.append(Drawn(episode, pools, sides[0][i], sides[1][j], form))
+    return found
+
+
+@pytest.fixture(scope="module")
+def source() -> Source:
+    """Three domains, the first with a degraded copy: four places, one pair with the same people."""
+    return numbered(copies(draw(4, speakers=10, sessions=4), np.ones(24)).data())
+
+
+def parts(data: TrainingData) -> list[tuple[Part, bool]]:
+    held = [(part, False) for part in speaker_parts(data, 2)]
+    return held + [(part, True) for part in domain_parts(data)]
+
+
+@pytest.fixture(scope="module")
+def every(source) -> list[tuple[Part, bool, Drawn]]:
+    with pytest.MonkeyPatch.context() as patch:
+        found = [
+            (part, whole, one)
+            for part, whole in parts(source.data)
+            for one in drawn(patch, source, part, whole)
+        ]
+    assert len(found) > 30
+    assert {one.form for *_, one in found} == {"one place", "two places"}
+    assert any(pool.size for *_, one in found for pool in one.pools)
+    assert max(one.enroll.shape[1] for *_, one in found) >= 3
+    return found
+
+
+def test_all_people_of_a_trial_are_held_out(every) -> None:
+    for part, _, one in every:
+        assert np.isin(one.enroll, part.rows).all() and np.isin(one.test, part.rows).all()
+
+
+def test_nobody_of_the_pool_is_in_a_trial(every, source) -> None:
+    identity = source.data.identity
+    for _, _, one in every:
+        for pool in one.pools:
+            assert not np.isin(identity[one.enroll], identity[pool]).any()
+            assert not np.isin(identity[one.test], identity[pool]).any()
+
+
+def test_the_pool_is_of_the_place_and_held_out_with_it(every, source) -> None:
+    """Of a place held out whole, its own people are heard; else those that training knows."""
+    domain = source.data.domain
+    for part, whole, one in every:
+        for pool, side in zip(one.pools, (one.enroll, one.test), strict=False):
+            assert (domain[pool] == domain[side[0, 0]]).all()
+            assert np.isin(pool, part.rows if whole else part.others).all()
+            assert len(np.unique(pool)) == len(pool)
+
+
+def shared_sessions(data: TrainingData, one: Drawn) -> np.ndarray:
+    """Trials with a session on both sides."""
+    left, right = data.session[one.enroll], data.session[one.test]
+    return (left[:, :, None] == right[:, None, :]).any(axis=(1, 2))
+
+
+def test_sides_are_of_one_speaker_and_targets_of_two_sessions(every, source) -> None:
+    data = source.data
+    for _, _, one in every:
+        for side in (one.enroll, one.test):
+            assert (data.speaker[side] == data.speaker[side[:, :1]]).all()
+            assert (np.diff(np.sort(side, axis=1), axis=1) > 0).all()
+        same = data.identity[one.enroll[:, 0]] == data.identity[one.test[:, 0]]
+        np.testing.assert_array_equal(same, one.episode.targets)
+        assert same.any() and not same.all()
+        assert not shared_sessions(data, one).any()
+
+
+def test_sides_have_as_many_sessions_as_they_can(every, source) -> None:
+    """Each speaker has four sessions of two utterances."""
+    for _, _, one in every:
+        for side in (one.enroll, one.test):
+            sorted_sessions = np.sort(source.data.session[side], axis=1)
+            counts = 1 + (np.diff(sorted_sessions, axis=1) > 0).sum(axis=1)
+            assert (counts == min(side.shape[1], 4)).all()
+
+
+def test_places_are_one_or_two_with_the_same_people(every, source) -> None:
+    domain, group = source.data.domain, source.data.domain_group
+    for _, _, one in every:
+        places = [np.unique(domain[side]) for side in (one.enroll, one.test)]
+        assert [len(place) for place in places] == [1, 1]
+        assert (places[0] == places[1]) == (one.form == "one place") == one.episode.one_place
+        assert group[places[0]] == group[places[1]]
+
+
+def test_calibration_is_told_durations_numbers_and_knowledge(every, source) -> None:
+    """Mean duration feature, log of the number, and how well each side's place is known."""
+    for _, _, one in every:
+        known = [len(pool) / (len(pool) + 10.0) for pool in one.pools]
+        told = one.episode.enroll, one.episode.test
+        for side, conditions, place in zip(
+            (one.enroll, one.test), told, (known[0], known[-1]), strict=True
+        ):
+            durations = source.features[side].mean(axis=1)[:, 0]
+            np.testing.assert_allclose(conditions[:, 0], durations, atol=1e-12)
+            np.testing.assert_allclose(conditions[:, 1], np.log(side.shape[1]), atol=1e-12)
+            np.testing.assert_allclose(conditions[:, 2], place, atol=1e-12)
+
+
+def test_half_of_the_rounds_are_of_single_utterances() -> None:
+    rng = np.random.default_rng(0)
+    plans = [draw_plan(rng, number % 2 == 0, True) for number in range(200)]
+    assert all(plan.n_enroll == plan.n_test == 1 for plan in plans[::2])
+    assert {plan.n_enroll for plan in plans[1::2]} == {1, 2, 3, 5, 10}
+    assert {plan.n_test for plan in plans[1::2]} == {1, 2, 4}
+    silent = [draw_plan(rng, False, False).heard == (0, 0) for _ in range(400)]
+    assert 0.6 < np.mean(silent) < 0.95
+
+
+def test_the_same_seed_draws_the_same_episodes(monkeypatch, source) -> None:
+    part, whole = parts(source.data)[-1]
+    one, other = (drawn(monkeypatch, source, part, whole, seed=3) for _ in range(2))
+    assert len(one) == len(other)
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_array_equal(a.episode.scores, b.episode.scores)
+        np.testing.assert_array_equal(a.episode.enroll, b.episode.enroll)
+
+
+def test_two_people_of_one_session_never_meet(monkeypatch) -> None:
+    """Both sides of a call, as data.allow_shared_sessions promises."""
+    sample = draw(6, speakers=12)
+    people = sorted(set(sample.speaker.values()))
+    partner = dict(zip(people[1::2], people[::2], strict=True))
+    for name, session in sample.session.items():
+        speaker = sample.speaker[name]
+        sample.session[name] = session.replace(speaker, partner.get(speaker, speaker))
+    data = assemble(sample.ids, sample.vectors, sample.labels(), allow_shared_sessions=True)
+    source, met = numbered(data), 0
+    for part in speaker_parts(data, 2):
+        for one in drawn(monkeypatch, source, part, False):
+            met += int((~one.episode.targets).sum())
+            assert not shared_sessions(data, one).any()
+    assert met > 100
