@@ -82,6 +82,16 @@ def test_what_is_no_graph_is_an_error(content: bytes) -> None:
         with_constants(content, constants(), "here")
 
 
+def test_a_field_stays_inside_of_the_one_that_holds_it() -> None:
+    """An initializer 'a' of four bytes, in a graph of the right length and of a shorter one."""
+    initializer = b"\x42\x01a\x4a\x04\1\2\3\4"
+    value = {"a": np.array([2.0], np.float32)}
+    whole = b"\x3a\x0b\x2a\x09" + initializer
+    assert with_constants(whole, value, "here") == whole[:-4] + np.float32(2.0).tobytes()
+    with pytest.raises(BundleError, match="not an ONNX graph"):
+        with_constants(b"\x3a\x02\x2a\x09" + initializer, value, "here")
+
+
 def attempt(content: bytes, values: dict[str, np.ndarray]) -> None:
     """A result of the same length or a BundleError; anything else fails the test."""
     try:

@@ -62,6 +62,7 @@ def header(text: str) -> bytes:
 
 BAD_MEMBERS = {
     "pickled": npy(np.array([{"a": 1}], dtype=object)),
+    "pickled numbers": npy(np.array([1.0] * 12, dtype=object)),
     "a pickle": pickle.dumps([1.0, 2.0]),
     "text": npy(np.array("x")),
     "structured": npy(np.zeros(12, dtype=[("a", "f8")])),
