@@ -115,7 +115,7 @@ def _train_locked(request: Request, say: Say, warn: Say) -> dict[str, Any]:
     )
     _describe(evaluator, warn, say)
     resuming = request.resume and (directory / CHECKPOINT).is_file()
-    model, held_out = _first_model(request, model_config, data, resuming, say, warn)
+    model, held_out, places = _first_model(request, model_config, data, resuming, say, warn)
     identity = _identity(request, data)
     trainer = Trainer(model, data, evaluator, config, identity, directory, request.device, held_out)
     if resuming:
@@ -125,7 +125,7 @@ def _train_locked(request: Request, say: Say, warn: Say) -> dict[str, Any]:
         path.write_text(config_to_toml(config), encoding="utf-8")
     with ProgressBar(config, trainer.progress.total, request.quiet, say) as report:
         chosen = trainer.run(report)
-    return _finish(request, trainer, chosen, data, say)
+    return _finish(request, trainer, chosen, data, places, say)
 
 
 def _first_model(
@@ -135,32 +135,35 @@ def _first_model(
     resuming: bool,
     say: Say,
     warn: Say,
-) -> tuple[Backend, HeldOut | None]:
-    """The model before the first step, and the starts of held-out batches if there are any."""
+) -> tuple[Backend, HeldOut | None, dict[str, float] | None]:
+    """The model before the first step, the starts of held-out batches if there are any, and what
+    a joint model expects of new places."""
     config = request.config
     if config.model.joint:
         _check_joint(config)
     holds_out = config.batch.held_out_folds > 0 or config.batch.held_out_domains
     # What L2 pulls to and where held-out batches start is not in the checkpoint: it is found
     # again from the same data.
-    needs_start = not resuming or holds_out or config.objective.l2_towards == "start"
+    needs_start = (
+        not resuming or holds_out or config.model.joint or config.objective.l2_towards == "start"
+    )
     if request.start_model:
         if holds_out:
             raise UsageError("--start-model: held-out batches need the start that the data give")
-        return _given_model(request.start_model, model_config), None
+        return _given_model(request.start_model, model_config), None, None
     if not needs_start:
         model = Backend(model_config)
         set_trainable(model)
-        return model, None
+        return model, None, None
     start = find_start(data, config)
     for note in start.notes:
         (say if note.startswith(("global", "duration")) else warn)(note)
     model = build_model(start, model_config, config.init, config.run.seed)
     if not holds_out:
-        return model, None
+        return model, None, start.places
     held_out = find_held_out(data, config, start.generative, request.device)
     say(f"held out in turn: {', '.join(part.name for part in held_out.parts)}")
-    return model, held_out
+    return model, held_out, None
 
 
 def _check_joint(config: TrainingConfig) -> None:
@@ -227,7 +230,12 @@ def _identity(request: Request, data: TrainingData) -> dict[str, Any]:
 
 
 def _finish(
-    request: Request, trainer: Trainer, chosen: Candidate, data: TrainingData, say: Say
+    request: Request,
+    trainer: Trainer,
+    chosen: Candidate,
+    data: TrainingData,
+    places: dict[str, float] | None,
+    say: Say,
 ) -> dict[str, Any]:
     """Write the chosen model, curves, table and summary, the summary last."""
     config, directory, model = request.config, request.directory, trainer.model
@@ -257,6 +265,7 @@ def _finish(
         "selected": chosen.place,
         "dev": evaluator.report(model),
         "statistics": statistics,
+        **({"places": places} if places else {}),
     }
     save_model(model, directory)
     groups = {dev.name: dev.group for dev in evaluator.sets}

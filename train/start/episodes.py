@@ -45,6 +45,10 @@ class Episode:
     test: Array
     weight: float
     one_place: bool = True
+    unseen: bool = False
+    """Whether the place was held out with its people."""
+    heard: int = 0
+    """Utterances heard of it."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +181,8 @@ def _episode(
         conditions[1][chosen[:, 1]],
         weight,
         one_place,
+        whole,
+        plan.heard[0],
     )
 
 

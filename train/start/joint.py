@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from dcaplda.eval.metrics.calibration import fit_affine
+from dcaplda.eval.metrics.scalars import cllr, min_cllr_lin
 from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.joint.place import difference_scores
 from dcaplda.runtime.joint.scorer import JointScorer, quadratic_basis
@@ -24,6 +25,8 @@ from dcaplda.train.start.plda import PldaForm
 ROUNDS = 8
 """Episodes of each place that training holds out in turn; half of them of single utterances."""
 FOLDS = 5
+WELL_HEARD = 30
+"""Utterances of a place from which on it counts as heard, for what to expect of it."""
 STRANGERS = 0.01
 """Share of pairs of strangers that may count as one speaker where people are counted."""
 SAMPLE = 500
@@ -105,6 +108,8 @@ class JointStart:
     """Of trials of one place."""
     across: tuple[PldaForm, PldaForm]
     """Of trials between two; those of one place where no people were heard at two."""
+    places: dict[str, float] | None = None
+    """What to expect of a new place, see `expected_loss`."""
 
 
 def find_joint_start(
@@ -120,14 +125,51 @@ def find_joint_start(
             "trials; more people, or more sessions of each, are needed"
         )
     same = fit_conditions([e for e in episodes if e.one_place], prior, notes)
+    expected = expected_loss([e for e in episodes if e.one_place and e.unseen], same)
     between = [e for e in episodes if not e.one_place]
     if between:
-        return JointStart(scorer, same, fit_conditions(between, prior, notes))
+        return JointStart(scorer, same, fit_conditions(between, prior, notes), expected)
     notes.append(
         "nobody was recorded at two places (domains that share people): trials between places are "
         "calibrated as those of one"
     )
-    return JointStart(scorer, same, same)
+    return JointStart(scorer, same, same, expected)
+
+
+def expected_loss(
+    episodes: list[Episode], forms: tuple[PldaForm, PldaForm]
+) -> dict[str, float] | None:
+    """Share of Cllr at 0.5 that miscalibration costs at places held out, before and after hearing.
+
+    The scorer has not seen these places; the calibration has, so it is the least to expect.
+    """
+    shares: dict[str, list[float]] = {"before": [], "after": []}
+    for episode in episodes:
+        llrs = calibrated(episode, forms)
+        target, nontarget = llrs[episode.targets], llrs[~episode.targets]
+        actual = cllr(target, nontarget, 0.5)
+        least = min(min_cllr_lin(target, nontarget, 0.5), actual)
+        if episode.heard == 0 or episode.heard >= WELL_HEARD:
+            key = "after" if episode.heard else "before"
+            shares[key].append(1.0 - least / actual if actual > 0 else 0.0)
+    if not all(shares.values()):
+        return None
+    return {key: float(np.mean(values)) for key, values in shares.items()}
+
+
+def calibrated(episode: Episode, forms: tuple[PldaForm, PldaForm]) -> Array:
+    """LLRs of an episode's trials."""
+    scale, shift = (_form_values(form, episode.enroll, episode.test) for form in forms)
+    llrs: Array = scale * episode.scores + shift
+    return llrs
+
+
+def _form_values(form: PldaForm, one: Array, other: Array) -> Array:
+    """A form of each pair of rows."""
+    own = [np.einsum("ij,jk,ik->i", x, form.auto, x) + x @ form.linear for x in (one, other)]
+    cross = 2.0 * np.einsum("ij,jk,ik->i", one, form.cross, other)
+    values: Array = cross + own[0] + own[1] + form.offset
+    return values
 
 
 def calibration_episodes(data: TrainingData, config: TrainingConfig) -> Iterator[Episode]:

@@ -44,6 +44,8 @@ class Start:
     """Place, speaker and sample, of a joint model."""
     across: tuple[PldaForm, PldaForm] | None = None
     """Scale and shift of its trials between two places."""
+    places: dict[str, float] | None = None
+    """Miscalibration to expect at a new place, before and after adaptation."""
 
 
 def check_sizes(config: ModelConfig) -> None:
@@ -70,7 +72,8 @@ def find_start(data: TrainingData, config: TrainingConfig) -> Start:
     generative = fit_generative(data, config.init, config.model.lda_dim, notes)
     if config.model.joint:
         found = find_joint_start(generative, data, config, notes)
-        return Start(generative, 1.0, 0.0, notes, found.same, found.scorer, found.across)
+        forms = found.same, found.scorer, found.across
+        return Start(generative, 1.0, 0.0, notes, *forms, places=found.places)
     prior = config.init.calibration_prior or config.objective.prior
     trials = score_calibration_trials(generative, data, config)
     scale, shift = fit_global(trials, prior, notes)
