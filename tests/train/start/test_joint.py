@@ -275,6 +275,21 @@ def test_auto_is_joint_or_scores_as_the_log_says(trained, scoring, small_bundle,
     np.testing.assert_array_equal(plain, scoring.run(small_bundle, "--multi-enroll=scores"))
 
 
+def test_voiceprints_of_speakers_score_like_their_utterances(trained, scoring) -> None:
+    """enroll-speakers, then score-trials --enroll-voiceprints: joint scores, within 1e-4."""
+    from dcaplda.bin.enroll_speakers import main as enroll
+    from dcaplda.bin.score_trials import main as score
+
+    folder, bundle = scoring.folder, str(trained / "bundle")
+    durations, spk2utt = f"--durations={folder}/utt2dur", f"--spk2utt={folder}/spk2utt"
+    made, table = f"ark,scp:{folder}/v.ark,{folder}/v.scp", f"scp:{scoring.scp}"
+    assert enroll([durations, spk2utt, bundle, table, made]) == 0
+    ends = [f"scp:{folder}/v.scp", table, f"{folder}/trials", f"{folder}/again"]
+    assert score(["--enroll-voiceprints", durations, bundle, *ends]) == 0
+    again = [float(line.split()[2]) for line in (folder / "again").read_text().splitlines()]
+    np.testing.assert_allclose(again, scoring.run(trained / "bundle"), atol=1e-4)
+
+
 def test_joint_scores_are_refused_of_another_model(scoring, small_bundle, capsys) -> None:
     from dcaplda.bin.score_trials import main
 
