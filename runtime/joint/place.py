@@ -53,7 +53,15 @@ def effective_people(count: int, shared: float) -> float:
 
 
 def adapted(scorer: JointScorer, embeddings: NDArray[np.floating]) -> JointScorer:
-    """The scorer for the place of these embeddings (n, D); of none, the scorer itself.
+    """The scorer for the place of these embeddings (n, D); of none, the scorer itself."""
+    if len(embeddings) == 0:
+        return scorer
+    found = posterior(scorer, embeddings)
+    return replace(found, quadratics=quadratic_basis(found.between, found.offset))
+
+
+def posterior(scorer: JointScorer, embeddings: NDArray[np.floating]) -> JointScorer:
+    """The same with the former `quadratics`: for those who use the closed form alone.
 
     The mean of n utterances of p people lies around the offset with variance b / p + 1 / n.
     """
@@ -72,7 +80,6 @@ def adapted(scorer: JointScorer, embeddings: NDArray[np.floating]) -> JointScore
         moved,
         centre=scorer.centre + evidence * left * found,
         offset=left,
-        quadratics=quadratic_basis(scorer.between, left),
         known=known,
         heard=people,
     )

@@ -238,7 +238,14 @@ def terms_form(values: Array, dim: int) -> PldaForm:
     return PldaForm(cross, auto, values[1 : 1 + dim].copy(), float(values[0]))
 
 
-def fit_logistic(terms: Array, sign: Array, weights: Array, prior: float, center: Array) -> Array:
+def fit_logistic(
+    terms: Array,
+    sign: Array,
+    weights: Array,
+    prior: float,
+    center: Array,
+    ridge: float = RIDGE,
+) -> Array:
     """Weighted logistic regression by Newton's method, from `center` and pulled a little to it.
 
     Minimizes sum_i weights_i log(1 + exp(sign_i (terms_i x + log odds))) in x.
@@ -250,15 +257,15 @@ def fit_logistic(terms: Array, sign: Array, weights: Array, prior: float, center
 
     def objective(at: Array) -> float:
         losses = np.logaddexp(0.0, sign * (scaled @ at + gamma))
-        return float(weights @ losses + 0.5 * RIDGE * (at - home) @ (at - home))
+        return float(weights @ losses + 0.5 * ridge * (at - home) @ (at - home))
 
     value = objective(x)
     for _ in range(NEWTON_STEPS):
         # tanh: the logistic function without overflow
         error = 0.5 + 0.5 * np.tanh(0.5 * sign * (scaled @ x + gamma))
-        gradient = scaled.T @ (weights * sign * error) + RIDGE * (x - home)
+        gradient = scaled.T @ (weights * sign * error) + ridge * (x - home)
         bend = weights * error * (1.0 - error)
-        hessian = (scaled * bend[:, None]).T @ scaled + RIDGE * np.eye(len(x))
+        hessian = (scaled * bend[:, None]).T @ scaled + ridge * np.eye(len(x))
         step = np.linalg.solve(hessian, gradient)
         if gradient @ step < 1e-12:
             break

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dcaplda.runtime.joint.place import adapted
+from dcaplda.runtime.joint.place import posterior
 from dcaplda.runtime.joint.scorer import JointScorer, form_scores
 from dcaplda.runtime.joint.terms import Array
 from dcaplda.train.data.folds import Part
@@ -140,7 +140,7 @@ def _episode(
             others, rows = rows[in_pool], rows[~in_pool]
         trial_rows.append(rows)
         pools.append(rng.permutation(others)[:heard])
-    scorers = [adapted(held_out, data.embeddings[pool]) for pool in pools]
+    scorers = [posterior(held_out, data.embeddings[pool]) for pool in pools]
     if one_place:
         scorers[1] = scorers[0]
     enroll = _sides(data, trial_rows[0], plan.n_enroll, rng)
