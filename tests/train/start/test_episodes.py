@@ -68,7 +68,7 @@ def drawn(monkeypatch, source: Source, part: Part, whole: bool, seed: int = 0) -
         log.append(terms)
         return np.arange(len(enroll) * len(test)).reshape(len(enroll), len(test))
 
-    monkeypatch.setattr(episodes, "adapted", adapted)
+    monkeypatch.setattr(episodes, "posterior", adapted)
     monkeypatch.setattr(episodes, "form_scores", form_scores)
     rng = np.random.default_rng(seed)
     found = []
