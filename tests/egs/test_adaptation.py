@@ -194,4 +194,4 @@ def check_with_tools(exp: Path, way: str) -> None:
     head, values = (line.split(",") for line in lines(out / f"{way}.csv")[:2])
     found = dict(zip(head, values, strict=True))
     row = next(r for r in lines(exp / "joint/multi.tsv") if r.startswith(f"dom0\t0\t{way}\t30\t"))
-    assert float(found["cllr@0.5"]) == pytest.approx(float(row.split("\t")[4]), abs=2e-4)
+    assert float(found["cllr_0.5"]) == pytest.approx(float(row.split("\t")[4]), abs=2e-6)
