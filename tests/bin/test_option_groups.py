@@ -30,6 +30,9 @@ DIFFERENT = {
     ("eval-scores", "trials_form"): "trials without a label cannot be evaluated",
     ("eval-scores", "allow_missing"): "about trials without a score, not ids without a vector",
     ("calibrate-scores", "allow_missing"): "as in eval-scores",
+    ("adapt-backend", "durations"): "only its report looks at them",
+    ("adapt-backend", "from_"): "a bundle, or one kind of foreign model",
+    ("adapt-backend", "report"): "a page of another kind",
     ("enroll-speakers", "multi_enroll"): "a table has one voiceprint per name, no scores",
 }
 # Bad values, and what every tool with that option says.

@@ -122,7 +122,8 @@ def test_int_vectors(tmp_path: Path, data) -> None:
     found = attempt(lambda: list(iterate_vectors(f"ark:{put(tmp_path, content)}")))
     if found is not None and b"[" not in content:
         expected = b"".join(key.encode() + b" " + encoded(row) for key, row in found)
-        assert expected == content.replace(b"\t", b" ")
+        # A tab may stand for the blank after an id; as a number's byte it is on both sides.
+        assert expected.replace(b"\t", b" ") == content.replace(b"\t", b" ")
 
 
 MATRICES = {"m0": np.eye(2, 3, dtype=np.float32), "m1": np.float64([[0.5], [-3]])}
