@@ -1,7 +1,6 @@
 """Backend: opens a bundle and turns embeddings and durations into log-likelihood ratios."""
 
 import math
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dcaplda.runtime import checks, several, verification
-from dcaplda.runtime.adaptation import adapt_bundle, is_empty, joint_of, write_adaptation
 from dcaplda.runtime.bundle.manifest import SEARCH, ModelInfo, read_graph, read_info
 from dcaplda.runtime.bundle.sessions import Sessions, available_threads
 from dcaplda.runtime.decision import bayes_threshold
@@ -21,7 +19,10 @@ from dcaplda.runtime.trials.tiles import run_jobs, tile_slices
 from dcaplda.runtime.verification import Speaker, Verification
 
 if TYPE_CHECKING:
+    import tempfile
+
     from dcaplda.runtime.evidence import Evidence
+    from dcaplda.runtime.joint.rows import JointModel
 
 Float32 = NDArray[np.float32]
 
@@ -41,7 +42,7 @@ class Backend:
         self.threads = threads
         self.familiarity = read_familiarity(info.manifest, f"{directory}/model.json")
         """What training saw, for the warnings of enrolments and verifications."""
-        self.joint = joint_of(directory, info)
+        self.joint = _joint_of(directory, info)
         """The model of place, speaker and sample, of bundles trained for several utterances and
         places; else None."""
         self.directory = directory
@@ -258,6 +259,10 @@ class Backend:
         It lives as long as the program; `adapt-backend`, or `adaptation.write_adaptation`, keeps
         it. Of no utterance at all it is this backend itself.
         """
+        import tempfile
+
+        from dcaplda.runtime.adaptation import adapt_bundle, is_empty, write_adaptation
+
         if is_empty(embeddings):
             return self
         names = None if ids is None else list(ids)
@@ -369,6 +374,15 @@ class Backend:
         if groups is not None:
             chosen["groups"] = groups
         return self._sessions.run("voiceprint", chosen)
+
+
+def _joint_of(directory: str | Path, info: ModelInfo) -> "JointModel | None":
+    """The joint model where there is one; others do not wait for the modules that read it."""
+    if info.joint_file is None:
+        return None
+    from dcaplda.runtime.adaptation import joint_of
+
+    return joint_of(directory, info)
 
 
 def _reload(directory: str, threads: int) -> Backend:

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dcaplda.runtime.errors import InputError
-from dcaplda.runtime.joint.rows import JointModel, Sides
 
 if TYPE_CHECKING:
     from dcaplda.runtime.backend import Backend
+    from dcaplda.runtime.joint.rows import JointModel, Sides
 
 Float32 = NDArray[np.float32]
 
@@ -28,7 +28,7 @@ def resolved_way(backend: "Backend", way: str) -> str:
     return way
 
 
-def joint_needed(backend: "Backend") -> JointModel:
+def joint_needed(backend: "Backend") -> "JointModel":
     """The joint model of a bundle; InputError if it has none."""
     if backend.joint is None:
         raise InputError(
@@ -84,14 +84,14 @@ def offsets_to_groups(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
 
 
-def one_side(backend: "Backend", embeddings: ArrayLike, seconds: ArrayLike | None) -> Sides:
+def one_side(backend: "Backend", embeddings: ArrayLike, seconds: ArrayLike | None) -> "Sides":
     """Utterances (m, D) of one speaker as one side."""
     joint = joint_needed(backend)
     singles = backend.voiceprints(embeddings, seconds)
     return joint.merged(joint.sides(singles), np.zeros(len(singles), np.int64), 1)
 
 
-def llr_of_sides(backend: "Backend", enrolled: Float32, test: Sides) -> float:
+def llr_of_sides(backend: "Backend", enrolled: Float32, test: "Sides") -> float:
     """LLR of a speaker's voiceprint with several test utterances taken together."""
     joint = joint_needed(backend)
     return float(joint.llrs(joint.sides(enrolled), test).mean())

@@ -1,5 +1,7 @@
 """What tests run in child processes: importable by name, as `spawn` needs it."""
 
+import time
+
 import numpy as np
 
 from dcaplda.runtime import Backend
@@ -21,3 +23,12 @@ def add_and_search(task: tuple[str, str, int, np.ndarray]) -> bool:
             if f"p{number}-{i}" not in {match.speaker for match in gallery.search(row, 1000)}:
                 return False
     return True
+
+
+def make_gallery(task: tuple[str, str, float]) -> str:
+    """Open a new gallery at the stroke of a clock that all processes share."""
+    directory, path, when = task
+    backend = Backend.load(directory, threads=1)
+    time.sleep(max(0.0, when - time.time()))
+    with Gallery.open(path, backend) as gallery:
+        return gallery.storage

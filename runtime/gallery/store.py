@@ -11,12 +11,16 @@ import json
 import os
 import sqlite3
 import threading
+import time
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from dcaplda.runtime.errors import GalleryError
+
+Result = TypeVar("Result")
 
 APPLICATION_ID = 0x64636147  # "dcaG", so that `file` and we recognise a gallery
 VERSION = 1
@@ -99,10 +103,7 @@ class GalleryStore:
     def _open_or_create(self, fingerprint: str, storage: str) -> str:
         """Check what the file says of itself, or write that into an empty one."""
         with self._speaking() as connection:
-            (identity,) = connection.execute("PRAGMA application_id").fetchone()
-            if identity != APPLICATION_ID:
-                self._create(connection, fingerprint, storage)
-            settings = dict(connection.execute("SELECT name, value FROM settings"))
+            settings = _patiently(lambda: self._settings(connection, fingerprint, storage))
         if not {"version", "fingerprint", "storage"} <= settings.keys():
             raise GalleryError(f"{self.path}: its settings are damaged; restore a copy")
         version = int(settings["version"])
@@ -117,6 +118,14 @@ class GalleryStore:
                 f"one is {fingerprint[:12]}); open it with its own model or enrol again"
             )
         return settings["storage"]
+
+    def _settings(
+        self, connection: sqlite3.Connection, fingerprint: str, storage: str
+    ) -> dict[str, str]:
+        (identity,) = connection.execute("PRAGMA application_id").fetchone()
+        if identity != APPLICATION_ID:
+            self._create(connection, fingerprint, storage)
+        return dict(connection.execute("SELECT name, value FROM settings"))
 
     def _create(self, connection: sqlite3.Connection, fingerprint: str, storage: str) -> None:
         if storage not in STORAGES:
@@ -266,3 +275,19 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
     )
+
+
+def _patiently(action: Callable[[], Result]) -> Result:
+    """Try again while others make the same gallery.
+
+    SQLite waits for a writer, but not for a process that turns a new file's journal into a log:
+    there it says at once that the database is locked.
+    """
+    last = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            return action()
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > last:
+                raise
+            time.sleep(0.01)

@@ -2,11 +2,12 @@ import multiprocessing
 import os
 import sqlite3
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from child_tasks import add_and_search
+from child_tasks import add_and_search, make_gallery
 from golden import EXTRACTS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -317,6 +318,17 @@ def test_processes_write_in_turns(small_bundle: Path, backend, prints, tmp_path)
         assert pool.map_async(add_and_search, tasks).get(timeout=90) == [True] * 3
     with Gallery.open(path, backend) as gallery:
         assert sorted(gallery) == sorted(f"p{k}-{i}" for k in range(3) for i in range(50))
+
+
+def test_processes_that_make_one_gallery_at_once_wait_for_each_other(
+    small_bundle: Path, tmp_path
+) -> None:
+    with multiprocessing.get_context("spawn").Pool(4) as pool:
+        for number in range(8):
+            path, when = str(tmp_path / f"{number}.db"), time.time() + (2.0 if not number else 0.2)
+            tasks = [(str(small_bundle), path, when)] * 4
+            made = pool.map_async(make_gallery, tasks, chunksize=1).get(timeout=90)
+            assert made == ["float32"] * 4
 
 
 def test_float16_is_close_and_smaller(backend, prints, tmp_path) -> None:
