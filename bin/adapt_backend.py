@@ -88,23 +88,19 @@ def _bundle(options: Options, arguments: list[str], log: Log) -> int:
     if os.path.realpath(source) == os.path.realpath(target):
         raise UsageError(f"{target}: is the bundle to be adapted; write to another directory")
     pool = _read(table, options, log)
-    described = False
-    if options.report or options.report_text:
-        # First, as it also tells why a pool cannot be adapted with.
-        described = _describe(options, source, table, pool, log)
+    # First, as it also tells why a pool cannot be adapted with.
+    _describe(options, source, table, pool, log)
     made = adapt_bundle(source, info, pool.matrix, pool.ids)
     write_adaptation(made, target)
     log.info(
         f"adapted with {made.utterances} utterances, worth {made.people:.1f} people heard once; "
         f"{100 * made.known:.0f} % of the place's offset is known"
     )
-    if not described:
-        log.info(f"its offset is {made.offset:.1f} times that of a usual place of the training")
     return 0
 
 
-def _describe(options: Options, source: str, table: str, pool: "VectorTable", log: Log) -> bool:
-    """Write the report of a place; False where the bundle cannot have one."""
+def _describe(options: Options, source: str, table: str, pool: "VectorTable", log: Log) -> None:
+    """Say what to do about a place, and write the report where one is asked for."""
     from dcaplda.runtime.adaptation import bundle_info, joint_of
     from dcaplda.runtime.place_report import AVOID, COLLECT, describe_place, text, verdict
     from dcaplda.runtime.tables.specifiers import writing
@@ -112,7 +108,7 @@ def _describe(options: Options, source: str, table: str, pool: "VectorTable", lo
     info = bundle_info(source)
     joint = joint_of(source, info)
     if joint is None or joint.scorer.known > 0 or not pool.ids:
-        return False  # the adaptation says why
+        return  # the adaptation says why
     report = describe_place(joint.scorer, info, pool.matrix, _seconds(options, pool), pool.ids)
     lines = text(report)
     if options.report:
@@ -123,9 +119,8 @@ def _describe(options: Options, source: str, table: str, pool: "VectorTable", lo
     judged = verdict(report)
     say = log.warning if judged.action in (COLLECT, AVOID) else log.info
     say(f"{judged.headline}. {' '.join(judged.reasons)}")
-    for line in lines[1 + len(judged.reasons) :]:
+    for line in lines[1 + len(judged.reasons) :] if options.report or options.report_text else ():
         log.info(line)
-    return True
 
 
 def _write_page(path: str, report: "PlaceReport", table: str) -> None:

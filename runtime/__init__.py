@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dcaplda.runtime.evidence import Evidence
     from dcaplda.runtime.gallery.search import Match
     from dcaplda.runtime.gallery.speakers import Gallery, Identification
+    from dcaplda.runtime.places import Places
     from dcaplda.runtime.verification import Speaker, Verification
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "InputError",
     "Match",
     "ModelInfo",
+    "Places",
     "Speaker",
     "Verification",
 ]
@@ -42,6 +44,7 @@ _HOMES = {
     "Identification": "gallery.speakers",
     "InputError": "errors",
     "Match": "gallery.search",
+    "Places": "places",
     "Speaker": "verification",
     "Verification": "verification",
 }

@@ -29,6 +29,8 @@ from dcaplda.runtime.joint.stored import joint_bytes, parse_joint
 
 FEWEST_PEOPLE = 2.0
 """Below so many effective people a pool of several utterances is one voice, not a place."""
+FEWEST_TO_TELL = 5
+"""Utterances from which on one voice can be told from a few."""
 EMBEDDING_GRAPHS = ("backend", "voiceprint", "verify")
 """Graphs that take embeddings, and so know the place."""
 
@@ -43,9 +45,6 @@ class Adaptation:
     """Effective number of people in the pool."""
     known: float
     """How much of a place's offset is known now, from 0 to 1."""
-    offset: float
-    """Length of the offset found, in standard deviations of places that training met: about 1 for
-    a place like those, more for one that lies farther off."""
 
 
 def adapt_bundle(
@@ -64,19 +63,13 @@ def adapt_bundle(
         raise InputError("no utterance to adapt with; give at least one, better thirty")
     pool = checks.embeddings(embeddings, "embeddings", info.embedding_dim, ids)
     found = adapted(joint.scorer, pool)
-    if len(pool) >= 5 and found.heard < FEWEST_PEOPLE:
-        raise InputError(
-            f"the {len(pool)} utterances seem to be of one person; a place is learnt from several "
-            "people: add some, or use the bundle as it is"
-        )
+    refuse_one_voice(len(pool), found.heard)
     model = joint.adapted(found)
-    moved = (found.centre - joint.scorer.centre) / np.sqrt(joint.scorer.prior_offset)
     made = Adaptation(
         files={},
         utterances=len(pool),
         people=found.heard,
         known=found.known,
-        offset=float(np.sqrt(np.mean(moved**2))) / max(found.known, 1e-9),
     )
     made.files.update(_files(directory, info, model, made))
     return made
@@ -88,6 +81,15 @@ def is_empty(embeddings: ArrayLike) -> bool:
         return np.size(embeddings) == 0
     except ValueError:
         return False
+
+
+def refuse_one_voice(utterances: int, people: float, what: str = "") -> None:
+    """Raise if a pool of several utterances seems to be of one person; `what` names the pool."""
+    if utterances >= FEWEST_TO_TELL and people < FEWEST_PEOPLE:
+        raise InputError(
+            f"{what}the {utterances} utterances seem to be of one person; a place is learnt from "
+            "several people: add some, or do without"
+        )
 
 
 def bundle_info(directory: str | Path) -> ModelInfo:

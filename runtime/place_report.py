@@ -238,8 +238,8 @@ def rows(report: PlaceReport) -> list[Row]:
     meaning = "the bundle has no figures of places held out of training"
     if told is not None:
         value = f"{100 * told.before:.0f} % before, {100 * told.after:.0f} % after"
-        meaning = "of Cllr, at places held out of training"
-    return [*found, Row("miscalibration", value, meaning)]
+        meaning = "of Cllr: of this bundle, at the training's places held out; not of this place"
+    return [*found, Row("miscalibration at new places", value, meaning)]
 
 
 def text(report: PlaceReport) -> list[str]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dcaplda.runtime import checks
+from dcaplda.runtime.adaptation import refuse_one_voice
 from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.joint.place import adapted
 from dcaplda.runtime.joint.rows import JointModel, Sides
@@ -55,6 +56,7 @@ class Places:
                 dim = backend.info.embedding_dim
                 matrix = checks.embeddings(pool, f"place '{name}'", dim)
                 scorer = adapted(scorer, matrix)
+                refuse_one_voice(len(matrix), scorer.heard, f"place '{name}': ")
             self.models.append(joint.adapted(scorer))
 
     def sides(
@@ -69,6 +71,8 @@ class Places:
         The utterances of a group are of one place.
         """
         singles = joint_needed(self.backend).sides(self.backend.voiceprints(embeddings, seconds))
+        if isinstance(places, str):
+            raise InputError(f"places: '{places}' is one word; give a list, one for each embedding")
         number = {name: place for place, name in enumerate(self.names)}
         unknown = sorted(set(places) - set(number))
         if unknown:
@@ -103,18 +107,21 @@ class Places:
         test_index: ArrayLike | None = None,
     ) -> NDArray[np.float32]:
         """LLRs of pairs of rows; without indices, of each enrolment with the test of its row."""
-        left = np.arange(len(enroll.place)) if enroll_index is None else np.asarray(enroll_index)
-        right = np.arange(len(test.place)) if test_index is None else np.asarray(test_index)
+        rows = np.arange(len(enroll.place)), np.arange(len(test.place))
+        chosen = rows[0] if enroll_index is None else enroll_index
+        left = checks.indices(chosen, "enroll_index", len(rows[0]))
+        chosen = rows[1] if test_index is None else test_index
+        right = checks.indices(chosen, "test_index", len(rows[1]))
         if len(left) != len(right):
             raise InputError(f"pairs: {len(left)} enrolment rows but {len(right)} test rows")
         llrs = np.empty(len(left), np.float32)
         kinds = enroll.place[left] * len(self.names) + test.place[right]
         for kind in np.unique(kinds):
-            rows = np.flatnonzero(kinds == kind)
+            found = np.flatnonzero(kinds == kind)
             one, other = divmod(int(kind), len(self.names))
             elsewhere = None if one == other else self.models[other]
-            for begin in range(0, len(rows), PAIRS_AT_ONCE):
-                part = rows[begin : begin + PAIRS_AT_ONCE]
+            for begin in range(0, len(found), PAIRS_AT_ONCE):
+                part = found[begin : begin + PAIRS_AT_ONCE]
                 llrs[part] = self.models[one].pair_llrs(
                     enroll.sides.take(left[part]), test.sides.take(right[part]), elsewhere
                 )

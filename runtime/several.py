@@ -33,8 +33,8 @@ def joint_needed(backend: "Backend") -> "JointModel":
     if backend.joint is None:
         raise InputError(
             f"this model ({backend.info.variant}) was not trained for several utterances taken "
-            "together (joint): enrol with multi_enroll='scores', verify one utterance at a time, "
-            "or train with model.joint = true"
+            "together, nor for places (joint): enrol with multi_enroll='scores', verify one "
+            "utterance at a time, or train with model.joint = true"
         )
     return backend.joint
 

@@ -49,16 +49,9 @@ def test_it_writes_the_bundle_of_the_place(bundle: Path, tmp_path: Path, capsys)
     assert f"{100 * expected.known:.0f} % of the place's offset is known" in log
 
 
-def test_the_offset_is_told_in_those_of_training(bundle: Path, tmp_path: Path, capsys) -> None:
-    """A place far away says so: the figure grows with the distance."""
-    told = []
-    for number, far in enumerate((0.2, 1.5)):
-        pool = utterances(30, 3)[0] + far * np.random.default_rng(1).standard_normal(DIM)
-        target = tmp_path / f"place{number}"
-        assert main([str(bundle), table(tmp_path, pool), str(target)]) == 0
-        line = capsys.readouterr().err.splitlines()[-1]
-        told.append(float(line.split(" offset is ")[1].split(" times")[0]))
-    assert 0 < told[0] < told[1]
+def test_a_pool_that_tells_little_says_so_without_a_report(bundle, tmp_path: Path, capsys) -> None:
+    assert main([str(bundle), table(tmp_path, place_pool(1)), str(tmp_path / "place")]) == 0
+    assert "WARNING: Collect more" in capsys.readouterr().err
 
 
 def refuse(arguments: list[str], words: str, capsys) -> None:

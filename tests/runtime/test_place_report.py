@@ -144,7 +144,7 @@ def test_the_verdict_follows_from_the_limits(change: dict, action: str, says: st
 
 def test_what_is_not_known_is_said() -> None:
     told = {row.name: row for row in rows(replace(USUAL, mixture=None))}
-    assert told["miscalibration"].value == "not known"
+    assert told["miscalibration at new places"].value == "not known"
     assert told["durations"].value == "not given"
     assert told["places"].value == "cannot be told"
 

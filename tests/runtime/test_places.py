@@ -84,6 +84,14 @@ def test_mistakes_are_named(backend, pools) -> None:
         places.sides(vectors, seconds, ["office", "phone"], [0, 0])
     with pytest.raises(InputError, match="places: 1 for 2 embeddings"):
         places.sides(vectors, seconds, ["office"])
+    with pytest.raises(InputError, match="'office' is one word"):
+        places.sides(vectors, seconds, "office")
+    side = places.sides(vectors, seconds, ["office", "phone"])
+    with pytest.raises(InputError, match="enroll_index: 2 is outside 0 to 1"):
+        places.llrs(side, side, [2], [0])
+    one = np.tile(vectors[:1], (9, 1)) + 0.001 * np.random.default_rng(0).standard_normal((9, DIM))
+    with pytest.raises(InputError, match="place 'car': the 9 utterances seem to be of one person"):
+        Places(backend, {"car": one})
     with pytest.raises(InputError, match="adapted to one place"):
         Places(backend.adapted(pools["office"]), pools)
 

@@ -118,10 +118,10 @@ class Backend(nn.Module):
         llr = self.plda(enroll["projected"], test["projected"])
         if self.scale_dur is not None and self.shift_dur is not None:
             e = enroll["duration_features"], test["duration_features"]
-            llr = self.scale_dur(*e) * llr + self.shift_dur(*e)
+            llr = self.scale_dur(*e) * llr + self.shift_dur(*e)  # alpha_d, beta_d: eq. 21, eq. 22
         if self.scale_side is not None and self.shift_side is not None:
             z = self.side_info_of(enroll["side_hidden"]), self.side_info_of(test["side_hidden"])
-            llr = self.scale_side(*z) * llr + self.shift_side(*z)
+            llr = self.scale_side(*z) * llr + self.shift_side(*z)  # alpha_s, beta_s: eq. 17, eq. 18
         if self.scale_dur is None and self.scale_side is None:
             llr = self.scale * llr + self.shift
         return llr
