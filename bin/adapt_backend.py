@@ -79,12 +79,13 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
 
 def _bundle(options: Options, arguments: list[str], log: Log) -> int:
     """Read, describe if asked to, adapt, write."""
-    from dcaplda.runtime.adaptation import adapt_bundle, bundle_info, write_adaptation
+    from dcaplda.runtime.adaptation import adapt_bundle, write_adaptation
+    from dcaplda.runtime.bundle.manifest import read_info
 
     if len(arguments) != 3:
         raise UsageError(f"expected 3 arguments, found {len(arguments)}; see --help")
     source, table, target = arguments
-    info = bundle_info(source)
+    info = read_info(source)
     if os.path.realpath(source) == os.path.realpath(target):
         raise UsageError(f"{target}: is the bundle to be adapted; write to another directory")
     pool = _read(table, options, log)
@@ -101,11 +102,12 @@ def _bundle(options: Options, arguments: list[str], log: Log) -> int:
 
 def _describe(options: Options, source: str, table: str, pool: "VectorTable", log: Log) -> None:
     """Say what to do about a place, and write the report where one is asked for."""
-    from dcaplda.runtime.adaptation import bundle_info, joint_of
+    from dcaplda.runtime.adaptation import joint_of
+    from dcaplda.runtime.bundle.manifest import read_info
     from dcaplda.runtime.place_report import AVOID, COLLECT, describe_place, text, verdict
     from dcaplda.runtime.tables.specifiers import writing
 
-    info = bundle_info(source)
+    info = read_info(source)
     joint = joint_of(source, info)
     if joint is None or joint.scorer.known > 0 or not pool.ids:
         return  # the adaptation says why

@@ -16,7 +16,6 @@ from dcaplda.runtime.bundle.manifest import (
     MANIFEST,
     ModelInfo,
     read_graph,
-    read_info,
     read_joint_file,
     sha256,
 )
@@ -90,11 +89,6 @@ def refuse_one_voice(utterances: int, people: float, what: str = "") -> None:
             f"{what}the {utterances} utterances seem to be of one person; a place is learnt from "
             "several people: add some, or do without"
         )
-
-
-def bundle_info(directory: str | Path) -> ModelInfo:
-    """What model.json says of the bundle to be adapted."""
-    return read_info(directory)
 
 
 def joint_of(directory: str | Path, info: ModelInfo) -> JointModel | None:

@@ -44,8 +44,8 @@ MAY_IMPORT = {
     "export": "runtime.ground runtime.bundle runtime.joint train.model export.graphs",
     "export.importers": "runtime.ground runtime.tables train.model train export.graphs export",
     "bin.common": "runtime.ground runtime.tables runtime.trials runtime",
-    "bin": "runtime.ground runtime.tables runtime.trials runtime.gallery runtime simulate "
-    "eval.metrics eval.trials eval.report eval train.recipe train export.importers "
+    "bin": "runtime.ground runtime.bundle runtime.tables runtime.trials runtime.gallery runtime "
+    "simulate eval.metrics eval.trials eval.report eval train.recipe train export.importers "
     "export bin.common",
 }
 """Room -> rooms whose modules it may import. Every arrow points up this list, so there is no way

@@ -15,6 +15,7 @@ import pytest
 from dcaplda.bin.common.option_groups import MULTI_ENROLL
 from dcaplda.bin.common.options import CommonOptions, Tool, option, parse
 from dcaplda.runtime.errors import UsageError
+from dcaplda.runtime.several import WAYS
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
@@ -157,3 +158,8 @@ def test_what_the_tools_share_knows_no_tool() -> None:
         lines = path.read_text().splitlines()
         wrong = [x for x in lines if "dcaplda.bin" in x and "dcaplda.bin.common" not in x]
         assert not wrong, (path.name, wrong)
+
+
+def test_the_ways_of_several_utterances_are_those_of_the_runtime() -> None:
+    """Two lists, since help does not wait for numpy."""
+    assert MULTI_ENROLL == WAYS

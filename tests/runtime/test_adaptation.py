@@ -10,7 +10,7 @@ from joint_models import joint_bundle, place_pool, utterances
 from random_models import DIM
 
 from dcaplda.runtime import Backend, BundleError, InputError
-from dcaplda.runtime.adaptation import adapt_bundle, bundle_info, write_adaptation
+from dcaplda.runtime.adaptation import adapt_bundle, write_adaptation
 from dcaplda.runtime.bundle.manifest import read_graph, read_info
 from dcaplda.runtime.bundle.writing import write_files
 from dcaplda.runtime.errors import ModelError
@@ -167,7 +167,7 @@ def test_a_graph_without_the_constants_is_a_bundle_error(bundle: Path, tmp_path:
     manifest["graphs"]["voiceprint"] = manifest["graphs"]["pairs"]
     (copy / "model.json").write_text(json.dumps(manifest))
     with pytest.raises(BundleError, match="has no constant"):
-        adapt_bundle(copy, bundle_info(copy), place_pool(9))
+        adapt_bundle(copy, read_info(copy), place_pool(9))
 
 
 # Writing

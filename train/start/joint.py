@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from dcaplda.eval.metrics.calibration import fit_affine
-from dcaplda.eval.metrics.scalars import cllr, min_cllr_lin
 from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.joint.place import difference_scores
 from dcaplda.runtime.joint.scorer import JointScorer, quadratic_basis
@@ -16,7 +14,7 @@ from dcaplda.train.data.labelled import TrainingData
 from dcaplda.train.model import durations
 from dcaplda.train.model.ops import TORCH
 from dcaplda.train.recipe.sections import ModelSection, TrainingConfig
-from dcaplda.train.start.calibration import fit_logistic, pair_terms, terms_form
+from dcaplda.train.start.conditions import expected_loss, fit_conditions
 from dcaplda.train.start.covariances import Array, class_sums
 from dcaplda.train.start.episodes import Episode, Source, episodes_of_part
 from dcaplda.train.start.generative import Generative, fit_generative
@@ -25,13 +23,6 @@ from dcaplda.train.start.plda import PldaForm
 ROUNDS = 8
 """Episodes of each place that training holds out in turn; half of them of single utterances."""
 FOLDS = 5
-CONDITION_RIDGE = 1e-3
-"""Pull of the calibration towards one for all conditions: corpora are few, and what one of them
-shows at some condition is partly its own (egs/recordings/RESULTS.md)."""
-MOST_ASKED = 40
-"""Episodes that what to expect is found from."""
-WELL_HEARD = 30
-"""Utterances of a place from which on it counts as heard, for what to expect of it."""
 STRANGERS = 0.01
 """Share of pairs of strangers that may count as one speaker where people are counted."""
 SAMPLE = 500
@@ -141,47 +132,6 @@ def find_joint_start(
     return JointStart(scorer, same, same, expected)
 
 
-def expected_loss(
-    episodes: list[Episode], forms: tuple[PldaForm, PldaForm]
-) -> dict[str, float] | None:
-    """Share of Cllr at 0.5 that miscalibration costs at places held out, before and after hearing.
-
-    The scorer has not seen these places; the calibration has, so it is the least to expect.
-    """
-    kinds = {
-        "before": [e for e in episodes if e.heard == 0],
-        "after": [e for e in episodes if e.heard >= WELL_HEARD],
-    }
-    if not all(kinds.values()):
-        return None
-    return {
-        key: float(np.mean([_lost_share(e, forms) for e in found[:: -(-len(found) // MOST_ASKED)]]))
-        for key, found in kinds.items()
-    }
-
-
-def _lost_share(episode: Episode, forms: tuple[PldaForm, PldaForm]) -> float:
-    llrs = calibrated(episode, forms)
-    target, nontarget = llrs[episode.targets], llrs[~episode.targets]
-    actual = cllr(target, nontarget, 0.5)
-    return max(1.0 - min_cllr_lin(target, nontarget, 0.5) / actual, 0.0) if actual > 0 else 0.0
-
-
-def calibrated(episode: Episode, forms: tuple[PldaForm, PldaForm]) -> Array:
-    """LLRs of an episode's trials."""
-    scale, shift = (_form_values(form, episode.enroll, episode.test) for form in forms)
-    llrs: Array = scale * episode.scores + shift
-    return llrs
-
-
-def _form_values(form: PldaForm, one: Array, other: Array) -> Array:
-    """A form of each pair of rows."""
-    own = [np.einsum("ij,jk,ik->i", x, form.auto, x) + x @ form.linear for x in (one, other)]
-    cross = 2.0 * np.einsum("ij,jk,ik->i", one, form.cross, other)
-    values: Array = cross + own[0] + own[1] + form.offset
-    return values
-
-
 def calibration_episodes(data: TrainingData, config: TrainingConfig) -> Iterator[Episode]:
     """Episodes of people held out, and of whole groups of domains held out, in turn."""
     source = Source(data, duration_features(data, config.model))
@@ -195,8 +145,8 @@ def calibration_episodes(data: TrainingData, config: TrainingConfig) -> Iterator
     # One generator for all: what is drawn depends on the data and the recipe alone.
     rng = np.random.default_rng(0)
     for part, whole, weight in plans:
-        fitted = fit_generative(data.subset(part.others), config.init, config.model.lda_dim, [])
         others = data.subset(part.others)
+        fitted = fit_generative(others, config.init, config.model.lda_dim, [])
         held_out = joint_scorer(fitted, others, config.init.sample_correlation)
         yield from episodes_of_part(source, part, held_out, whole, weight, ROUNDS, rng)
 
@@ -207,53 +157,3 @@ def duration_features(data: TrainingData, model: ModelSection) -> Array:
     seconds = torch.from_numpy(data.seconds.astype(np.float64))
     features: Array = durations.apply(TORCH, model.duration_feature, parameters, seconds).numpy()
     return features
-
-
-def fit_conditions(
-    episodes: list[Episode], prior: float, notes: list[str]
-) -> tuple[PldaForm, PldaForm]:
-    """Scale and shift (eq. 21, 22) on durations, numbers of utterances and knowledge of places.
-
-    An episode counts by its weight, however many trials it has.
-    """
-    scores = np.concatenate([e.scores for e in episodes])
-    targets = np.concatenate([e.targets for e in episodes])
-    weights = np.concatenate([_trial_weights(e, prior) for e in episodes])
-    weights /= weights.sum()
-    start = fit_affine(
-        scores[targets],
-        scores[~targets],
-        prior,
-        target_weights=weights[targets],
-        nontarget_weights=weights[~targets],
-    )
-    enroll = np.concatenate([e.enroll for e in episodes])
-    test = np.concatenate([e.test for e in episodes])
-    terms = pair_terms(enroll, test)
-    n_terms = terms.shape[1]
-    center = np.zeros(2 * n_terms)
-    center[0], center[n_terms] = start
-    columns = np.concatenate([scores[:, None] * terms, terms], axis=1)
-    signs = np.where(targets, -1.0, 1.0)
-    found = fit_logistic(columns, signs, weights, prior, center, CONDITION_RIDGE)
-    lowest = float((terms @ found[:n_terms]).min())
-    notes.append(
-        f"duration stage ({'one place' if episodes[0].one_place else 'two places'}): fitted to "
-        f"{len(scores)} trials of {len(episodes)} episodes, lowest scale "
-        f"{lowest:.4f}"
-    )
-    if not lowest > 0:
-        notes.append("at some durations the scale is not above 0; try another duration_feature")
-    dim = enroll.shape[1]
-    return terms_form(found[:n_terms], dim), terms_form(found[n_terms:], dim)
-
-
-def _trial_weights(episode: Episode, prior: float) -> Array:
-    n_targets = int(episode.targets.sum())
-    share = np.where(
-        episode.targets,
-        prior / n_targets,
-        (1.0 - prior) / (len(episode.targets) - n_targets),
-    )
-    weights: Array = episode.weight * share
-    return weights

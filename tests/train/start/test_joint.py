@@ -14,7 +14,7 @@ from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.joint.place import difference_scores
 from dcaplda.runtime.joint.scorer import form_scores as joint_form_scores
 from dcaplda.train.recipe.sections import InitSection
-from dcaplda.train.start import joint
+from dcaplda.train.start import conditions, joint
 from dcaplda.train.start.episodes import Episode
 from dcaplda.train.start.generative import fit_generative, form_scores
 from dcaplda.train.start.offset_plda import offset_form
@@ -122,7 +122,7 @@ def test_calibration_of_calibrated_scores_undoes_their_scale(rng) -> None:
     """Scores 4 times too small: scale 4 and shift 0, near the usual conditions within 0.5."""
     episode = gaussian_episode(rng, 4.0)
     notes: list[str] = []
-    scale, shift = joint.fit_conditions([episode], 0.5, notes)
+    scale, shift = conditions.fit_conditions([episode], 0.5, notes)
     usual = np.zeros((1, 3))
     assert form_values(scale, usual, usual)[0] == pytest.approx(4.0, abs=0.5)
     assert form_values(shift, usual, usual)[0] == pytest.approx(0.0, abs=0.3)
@@ -136,7 +136,7 @@ def test_an_episode_counts_by_its_weight_not_by_its_trials(rng) -> None:
         *(np.concatenate([part] * 3) for part in (one.scores, one.targets, one.enroll, one.test)),
         one.weight,
     )
-    first, second = (joint.fit_conditions([e, other], 0.1, []) for e in (one, repeated))
+    first, second = (conditions.fit_conditions([e, other], 0.1, []) for e in (one, repeated))
     for a, b in zip(first, second, strict=True):
         np.testing.assert_allclose(
             form_values(a, one.enroll[:9], one.test[:9]),
@@ -144,7 +144,7 @@ def test_an_episode_counts_by_its_weight_not_by_its_trials(rng) -> None:
             rtol=1e-5,
             atol=1e-5,
         )
-    lighter = joint.fit_conditions([one, replace(other, weight=3.0)], 0.1, [])
+    lighter = conditions.fit_conditions([one, replace(other, weight=3.0)], 0.1, [])
     usual = np.zeros((1, 3))
     assert form_values(lighter[0], usual, usual)[0] > form_values(first[0], usual, usual)[0] + 0.1
 
