@@ -50,6 +50,7 @@ def joint_model(seed: int = 0) -> torch_model.Backend:
         model.plda.turn.copy_(torch.tensor(np.sqrt(2.0 * config.lda_dim) * turn))
         model.plda.log_between.copy_(torch.tensor(np.log(rng.uniform(0.2, 2.0, config.lda_dim))))
         model.plda.log_offset.copy_(torch.tensor(np.log(rng.uniform(0.1, 2.0, config.lda_dim))))
+        model.plda.length.fill_(np.sqrt(2.0 * config.lda_dim))
     return model
 
 

@@ -116,7 +116,7 @@ def describe_place(
 ) -> PlaceReport:
     """Numbers of the place of these embeddings (n, D); `seconds` are of any of the utterances."""
     pool = checks.embeddings(embeddings, "embeddings", info.embedding_dim, ids).astype(np.float64)
-    x = scorer.projected(pool)
+    x = scorer.centred(pool)
     found = adapted(scorer, pool)
     familiar = read_familiarity(info.manifest, "model.json")
     timed = seconds is not None and len(seconds) > 0

@@ -34,6 +34,8 @@ def joint_torch_model(
         score.correlation.fill_(correlation)
         score.same_score.fill_(3.0)
         score.embedding_mean.copy_(0.3 * torch.randn(DIM, generator=generator))
+        score.length.fill_(2.0)
+        score.usual.copy_(torch.tensor([1.5, 1.1]))
     return model
 
 
@@ -67,7 +69,9 @@ def single_sides(scorer: JointScorer, embeddings: np.ndarray, seconds: np.ndarra
     """Utterances as sides of one each, in float64 and without any graph."""
     count = len(embeddings)
     features = np.log(seconds.astype(np.float64))
-    conditions = np.column_stack([features, np.zeros(count), np.full(count, scorer.known)])
+    conditions = np.column_stack(
+        [features, scorer.lengths(embeddings), np.zeros(count), np.full(count, scorer.known)]
+    )
     return Sides(scorer.projected(embeddings), np.ones(count), np.ones(count), conditions)
 
 
@@ -87,8 +91,12 @@ def density_llr(model: Backend, scorer: JointScorer, enroll: tuple, test: tuple)
     n, m = len(enroll[0]), len(test[0])
     side = np.repeat([0, 1], [n, m])
     weight, turn = (p.detach().double().numpy() for p in (model.preprocess.weight, score.turn))
-    w = np.concatenate([enroll[0], test[0]]).astype(np.float64) @ weight.T + scorer.bias
+    embeddings = np.concatenate([enroll[0], test[0]]).astype(np.float64)
+    w = embeddings @ weight.T + scorer.bias
     x = (w / np.sqrt((w**2).sum(axis=1, keepdims=True))) @ turn.T - scorer.centre
+    x = float(score.length) * x / np.sqrt((x**2).sum(axis=1, keepdims=True))
+    lengths = np.log([np.sqrt((values**2).sum(axis=1)) for values in (embeddings, w)]).T
+    lengths -= score.usual.double().numpy()
     between = np.exp(score.log_between.detach().double().numpy())
     correlation = float(score.correlation)
     same_side = side[:, None] == side[None, :]
@@ -102,8 +110,17 @@ def density_llr(model: Backend, scorer: JointScorer, enroll: tuple, test: tuple)
             logs.append(multivariate_normal(np.zeros(n + m), covariance).logpdf(x[:, axis]))
         scores += logs[0] - logs[1]
     conditions = [
-        torch.tensor([[np.log(seconds.astype(np.float64)).mean(), np.log(count), scorer.known]])
-        for seconds, count in ((enroll[1], n), (test[1], m))
+        torch.tensor(
+            [
+                [
+                    np.log(seconds.astype(np.float64)).mean(),
+                    *lengths[side == number].mean(axis=0),
+                    np.log(len(seconds)),
+                    scorer.known,
+                ]
+            ]
+        )
+        for number, seconds in enumerate((enroll[1], test[1]))
     ]
     frozen = model.double()
     assert frozen.scale_dur is not None and frozen.shift_dur is not None

@@ -143,6 +143,8 @@ def joint_scorer_of(model: Backend) -> JointScorer:
         embedding_mean=float64(score.embedding_mean),
         quadratics=quadratic_basis(between, offset),
         prior_offset=offset,
+        length=float(score.length),
+        usual=float64(score.usual),
     )
 
 

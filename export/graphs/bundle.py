@@ -20,13 +20,14 @@ from dcaplda.runtime.joint.layout import (
     AXES,
     BIAS,
     CONDITIONS,
+    ROOT,
     SQUARES,
     TAIL,
     Layout,
     place_constants,
 )
+from dcaplda.runtime.joint.scorer import LENGTHS
 from dcaplda.train.model import durations
-from dcaplda.train.model.backend import CONDITIONS as CONDITION_VALUES
 from dcaplda.train.model.backend import Backend
 from dcaplda.train.model.ops import activate
 
@@ -118,16 +119,19 @@ def voiceprints(
         assert compiled.scale_dur is not None
         constants = place_constants(compiled.joint, compiled.scale_dur.dim)
         places = {name: ops.graph.named(name, value) for name, value in constants.items()}
-    joined = ops.normalize_blocks(ops.affine(embeddings, weight, places.get(BIAS, bias)), widths)
+    reduced = ops.affine(embeddings, weight, places.get(BIAS, bias))
+    joined = ops.normalize_blocks(reduced, widths)
     timed = []
     if compiled.scale_dur is not None:
         assert seconds is not None
         feature, parameters = config.duration_feature, model.duration_parameters
         timed = [durations.apply(ops, feature, parameters, seconds)]
         if places:
-            dim = compiled.scale_dur.dim
-            pad = np.eye(dim)[: dim - CONDITION_VALUES]
-            timed = [ops.graph.node("Gemm", timed[0], pad, places[CONDITIONS])]
+            sizes = (
+                ops.squared_lengths(embeddings, config.embedding_dim),
+                ops.squared_lengths(reduced, config.lda_dim),
+            )
+            timed = [_conditions(ops, places, compiled.scale_dur.dim, timed[0], *sizes)]
     if groups is None:
         parts = ops.split(joined, widths) + timed
     else:
@@ -139,10 +143,10 @@ def voiceprints(
     if compiled.scale_dur is not None:
         sources.append(parts[-1])
     if compiled.side_reduction is not None:
-        reduced = ops.affine(parts[1], *_layer(compiled.side_reduction))
-        sources.append(activate(ops, config.side_activation, reduced))
+        side_info = ops.affine(parts[1], *_layer(compiled.side_reduction))
+        sources.append(activate(ops, config.side_activation, side_info))
     if places:
-        blocks = _axis_block(ops, places, parts[0])
+        blocks = _axis_block(ops, places, parts[0], config.lda_dim)
     else:
         blocks = _score_block(ops, compiled.score, parts[0])
     if sources:
@@ -153,9 +157,21 @@ def voiceprints(
     return ops.concat(blocks)
 
 
-def _axis_block(ops: OnnxOps, places: Mapping[str, Symbol], w: Symbol) -> list[Symbol]:
-    """z, own, 1, the sums of squares, and no weights: one utterance, in three nodes."""
-    z = ops.graph.node("Gemm", w, places[f"{AXES}.weight"], places[f"{AXES}.bias"])
+def _conditions(
+    ops: OnnxOps, places: Mapping[str, Symbol], dim: int, timed: Symbol, *squares: Symbol
+) -> Symbol:
+    """Durations, logarithms of lengths over the usual, log 1, and how well the place is known."""
+    behind = LENGTHS + 2
+    placing = np.zeros((dim - behind + LENGTHS, dim))
+    placing[:, : dim - 2] = np.diag([1.0] * (dim - behind) + [0.5] * LENGTHS)
+    told = ops.concat([timed, ops.log(ops.concat(squares))])
+    return ops.graph.node("Gemm", told, placing, places[CONDITIONS])
+
+
+def _axis_block(ops: OnnxOps, places: Mapping[str, Symbol], w: Symbol, dim: int) -> list[Symbol]:
+    """z, own, 1, the sums of squares, and no weights: one utterance."""
+    x = ops.graph.node("Gemm", w, places[f"{AXES}.weight"], places[f"{AXES}.bias"])
+    z = ops.normalize(x, dim) * places[ROOT]
     sums = ops.graph.node("Gemm", z * z, places[f"{SQUARES}.weight"], places[f"{SQUARES}.bias"])
     return [z, sums]
 

@@ -177,7 +177,11 @@ class OnnxOps:
 
     def normalize(self, x: Symbol, width: int) -> Symbol:
         """Each row of `width` values divided by its Euclidean length."""
-        return x / self.graph.node("Sqrt", self.row_sum(x * x, width))
+        return x / self.graph.node("Sqrt", self.squared_lengths(x, width))
+
+    def squared_lengths(self, x: Symbol, width: int) -> Symbol:
+        """Squared Euclidean length of each row of `width` values, as a column."""
+        return self.row_sum(x * x, width)
 
     def normalize_blocks(self, x: Symbol, widths: Sequence[int]) -> Symbol:
         """Each row's blocks, so many columns wide, divided by their own Euclidean lengths.

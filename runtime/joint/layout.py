@@ -14,11 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dcaplda.runtime.joint.scorer import JointScorer
+from dcaplda.runtime.joint.scorer import LENGTHS, JointScorer
 
 TAIL = 2
 """Columns of the count and of the spread."""
-BIAS, AXES, SQUARES, CONDITIONS = "joint.bias", "joint.axes", "joint.squares", "joint.conditions"
+LENGTHS_AT = slice(-2 - LENGTHS, -2)
+"""Of a side's conditions: durations come first, then the lengths of its embeddings, the logarithm
+of the number of utterances, and how well the place is known."""
+BIAS, AXES, ROOT = "joint.bias", "joint.axes", "joint.root"
+SQUARES, CONDITIONS = "joint.squares", "joint.conditions"
 """Names of constants that a place changes."""
 
 
@@ -76,14 +80,16 @@ def place_constants(scorer: JointScorer, conditions: int) -> dict[str, NDArray[n
     squares[:, 2 : 2 + count] = (scorer.quadratics / terms.cross).T
     start = np.zeros(2 + 2 * count)
     start[:2] = 0.5 * terms.constant, 1.0
-    known = np.zeros(conditions)
-    known[-1] = scorer.known
+    told = np.zeros(conditions)
+    told[LENGTHS_AT] = -scorer.usual
+    told[-1] = scorer.known
     found = {
         BIAS: scorer.bias,
-        f"{AXES}.weight": (root[:, None] * scorer.turn).T,
-        f"{AXES}.bias": -root * scorer.centre,
+        f"{AXES}.weight": scorer.turn.T,
+        f"{AXES}.bias": -scorer.centre,
+        ROOT: root * scorer.length,
         f"{SQUARES}.weight": squares,
         f"{SQUARES}.bias": start,
-        CONDITIONS: known,
+        CONDITIONS: told,
     }
     return {name: np.ascontiguousarray(value, np.float32) for name, value in found.items()}

@@ -69,13 +69,13 @@ def posterior(scorer: JointScorer, embeddings: NDArray[np.floating]) -> JointSco
     count = len(pool)
     if count == 0:
         return scorer
-    people = effective_people(count, shared_pairs(scorer, scorer.projected(pool)))
+    people = effective_people(count, shared_pairs(scorer, scorer.centred(pool)))
     evidence = TRUST / (scorer.between / people + 1.0 / count)
     left = 1.0 / (1.0 / scorer.offset + evidence)
     known = float(np.mean(evidence * left))
     shift = SHIFT * known * (pool.mean(axis=0) - scorer.embedding_mean)
     moved = replace(scorer, bias=scorer.bias - scorer.weight @ shift)
-    found = moved.projected(pool).mean(axis=0)
+    found = moved.centred(pool).mean(axis=0)
     return replace(
         moved,
         centre=scorer.centre + evidence * left * found,

@@ -15,13 +15,18 @@ from dcaplda.runtime.joint.terms import Array, Terms, pair_terms
 
 QUADRATICS = 10
 """Sums of squares that a test brings; the LLR loses less than 1e-6 by their being so few."""
+LENGTHS = 2
+"""Conditions that an embedding's own lengths are: before and after LDA."""
 
 
 @dataclass(frozen=True, eq=False)
 class JointScorer:
     """From an embedding to x, whose axes have within-speaker variance 1 and are independent.
 
-    x = turn Norm(weight embedding + bias) - centre
+    x = length Norm(turn Norm(weight embedding + bias) - centre)
+
+    The second normalization is around the centre of the place: without it an utterance that lies
+    far from where it is expected says more, for or against, than any utterance can.
     """
 
     weight: Array
@@ -46,16 +51,40 @@ class JointScorer:
     """`offset` of a place of which nothing is known."""
     same_score: float
     """Of an utterance pair's difference: few strangers of a training domain reach it."""
+    length: float
+    """Of every x: the usual one in training, before the second normalization."""
+    usual: Array
+    """Logarithms of the usual lengths of training's embeddings, before and after LDA, (2,)."""
     known: float = 0.0
     """How well the place is known, from 0 to below 1: what calibration is told."""
     heard: float = 0.0
     """Effective number of people that it is known from."""
 
-    def projected(self, embeddings: NDArray[np.floating]) -> Array:
-        """x of single utterances; (n, D) -> (n, R)."""
-        w = np.asarray(embeddings, np.float64) @ self.weight.T + self.bias
+    def centred(self, embeddings: NDArray[np.floating]) -> Array:
+        """x of single utterances before the second normalization; (n, D) -> (n, R)."""
+        w = self._reduced(embeddings)
         w /= np.linalg.norm(w, axis=1, keepdims=True)
         return w @ self.turn.T - self.centre
+
+    def projected(self, embeddings: NDArray[np.floating]) -> Array:
+        """x of single utterances; (n, D) -> (n, R)."""
+        x = self.centred(embeddings)
+        x *= self.length / np.linalg.norm(x, axis=1, keepdims=True)
+        return x
+
+    def lengths(self, embeddings: NDArray[np.floating]) -> Array:
+        """Logarithm of each embedding's length, before and after LDA, over the usual; (n, 2).
+
+        Noise and a strange place shorten an embedding: calibration is told.
+        """
+        both = np.asarray(embeddings, np.float64), self._reduced(embeddings)
+        found = [np.log(np.linalg.norm(values, axis=1)) for values in both]
+        lengths: Array = np.stack(found, axis=1) - self.usual
+        return lengths
+
+    def _reduced(self, embeddings: NDArray[np.floating]) -> Array:
+        reduced: Array = np.asarray(embeddings, np.float64) @ self.weight.T + self.bias
+        return reduced
 
     def spread(self, count: float) -> float:
         """u of the mean of so many utterances: 1 for one, `correlation` for very many."""
@@ -98,7 +127,8 @@ def read_scorer(arrays: Any, place: str) -> JointScorer:
         name: (rank,) for name in ("bias", "centre", "between", "offset", "prior_offset")
     }
     shapes |= {"turn": (rank, rank), "embedding_mean": (dim,), "weight": (rank, dim)}
-    numbers = ("correlation", "same_score", "known", "heard")
+    shapes["usual"] = (LENGTHS,)
+    numbers = ("correlation", "same_score", "length", "known", "heard")
     shapes |= {name: () for name in numbers}
     shapes["quadratics"] = (len(np.atleast_1d(found["quadratics"])), rank)
     for name, shape in shapes.items():
@@ -109,6 +139,8 @@ def read_scorer(arrays: Any, place: str) -> JointScorer:
             raise BundleError(f"{place}: '{name}' holds a variance that is not above 0")
     if not (0 <= found["correlation"] < 1 and 0 <= found["known"] < 1):
         raise BundleError(f"{place}: 'correlation' or 'known' is not from 0 to below 1")
+    if not found["length"] > 0:
+        raise BundleError(f"{place}: 'length' is not above 0")
     scalars = {name: float(found.pop(name)) for name in numbers}
     return JointScorer(**found, **scalars)  # type: ignore[arg-type]
 

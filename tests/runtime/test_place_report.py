@@ -48,6 +48,8 @@ def scorer() -> JointScorer:
         quadratics=quadratic_basis(between, offset),
         prior_offset=offset,
         same_score=3.0,
+        length=10.0,
+        usual=np.zeros(2),
     )
 
 

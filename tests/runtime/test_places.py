@@ -53,8 +53,15 @@ def test_the_llr_is_that_of_the_places_densities(backend, pools, count, sides) -
     score = gaussian(x, y, variances, one.offset + b if same else b)
     score -= gaussian(x, y, variances, one.offset if same else np.zeros_like(b))
     conditions = [
-        np.array([np.mean(np.log(enroll_seconds.astype(float))), np.log(count), one.known]),
-        np.array([np.log(float(test_seconds[0])), 0.0, other.known]),
+        np.array(
+            [
+                np.mean(np.log(enroll_seconds.astype(float))),
+                *one.lengths(enroll).mean(axis=0),
+                np.log(count),
+                one.known,
+            ]
+        ),
+        np.array([np.log(float(test_seconds[0])), *other.lengths(test)[0], 0.0, other.known]),
     ]
     scale, shift = (parent.scale, parent.shift) if same else parent.across
     expected = scale.values(*(c[None] for c in conditions))[0, 0] * score

@@ -1,24 +1,30 @@
 """The score of a model of place, speaker and sample: eq. 9 on axes of their own.
 
-x = turn w - centre has within-speaker variance 1, and independent axes with the variances of
-speakers and of places. A score of two single utterances is a second-order form as any other; that
-of several follows from the same variances (runtime/joint), so training them keeps it.
+x = length Norm(turn w - centre) has within-speaker variance 1, and independent axes with the
+variances of speakers and of places. A score of two single utterances is a second-order form as any
+other; that of several follows from the same variances (runtime/joint), so training them keeps it.
 """
 
 import torch
 from torch import Tensor, nn
+
+LENGTHS = 2
+"""Conditions that an embedding's own lengths are."""
 
 
 class AxisScore(nn.Module):
     """LLR of two utterances of one place whose offset neither side knows.
 
     `embedding_mean`, `correlation` and `same_score` take no part in it: adaptation and the mean of
-    several utterances use them (JointScorer), and they travel with the model.
+    several utterances use them (JointScorer), and they travel with the model. `usual` are the
+    logarithms of training's lengths of embeddings, before and after LDA.
     """
 
     correlation: Tensor
     same_score: Tensor
     embedding_mean: Tensor
+    length: Tensor
+    usual: Tensor
 
     def __init__(self, dim: int, embedding_dim: int) -> None:
         super().__init__()
@@ -29,10 +35,18 @@ class AxisScore(nn.Module):
         self.register_buffer("correlation", torch.zeros(()))
         self.register_buffer("same_score", torch.zeros(()))
         self.register_buffer("embedding_mean", torch.zeros(embedding_dim))
+        self.register_buffer("length", torch.ones(()))
+        self.register_buffer("usual", torch.zeros(LENGTHS))
 
     def axes(self, projected: Tensor) -> Tensor:
         """x of w; (n, R) -> (n, R)."""
-        return projected @ self.turn.T - self.centre
+        x = projected @ self.turn.T - self.centre
+        return self.length * x / torch.linalg.vector_norm(x, dim=1, keepdim=True)
+
+    def lengths(self, embedding: Tensor, reduced: Tensor) -> Tensor:
+        """Logarithms of lengths before and after LDA, over the usual; (n, D), (n, R) -> (n, 2)."""
+        both = [torch.linalg.vector_norm(values, dim=1) for values in (embedding, reduced)]
+        return torch.log(torch.stack(both, dim=1)) - self.usual
 
     def terms(self) -> tuple[Tensor, Tensor, Tensor]:
         """Coefficients of x_e x_t and of either side's x^2, (R,) each, and the constant.

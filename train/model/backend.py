@@ -8,14 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from dcaplda.train.model import durations
-from dcaplda.train.model.axes import AxisScore
+from dcaplda.train.model.axes import LENGTHS, AxisScore
 from dcaplda.train.model.config import ModelConfig
 from dcaplda.train.model.ops import TORCH, activate
 from dcaplda.train.model.quadratic import Quadratic
 
-CONDITIONS = 2
-"""Values of e beside the duration's in a joint model: log of the number of utterances, and how
-well the place is known. Both are 0 for one utterance of a place of which nothing is known."""
+CONDITIONS = LENGTHS + 2
+"""Values of e beside the duration's in a joint model: the embedding's lengths before and after LDA,
+log of the number of utterances, and how well the place is known. The last two are 0 for one
+utterance of a place of which nothing is known; lengths are 0 where they are the usual ones."""
 
 
 class Affine(nn.Module):
@@ -94,14 +95,20 @@ class Backend(nn.Module):
         """z of an embedding (eq. 20, then 19); (n, D) -> (n, Z)."""
         return self.side_info_of(self.side_hidden(embedding))
 
-    def duration_features(self, seconds: Tensor) -> Tensor:
-        """e of the seconds of speech (eq. 23-25); (n,) -> (n, F)."""
+    def duration_features(self, seconds: Tensor, embedding: Tensor | None = None) -> Tensor:
+        """e of the seconds of speech (eq. 23-25); (n,) -> (n, F).
+
+        A joint model's has the other conditions behind; without `embedding` its length is usual.
+        """
         features: Tensor = durations.apply(
             TORCH, self.config.duration_feature, self.duration_parameters, seconds
         )
-        if self.config.joint:
-            features = torch.nn.functional.pad(features, (0, CONDITIONS))
-        return features
+        if not isinstance(self.plda, AxisScore):
+            return features
+        if embedding is None:
+            return torch.nn.functional.pad(features, (0, CONDITIONS))
+        lengths = self.plda.lengths(embedding, self.preprocess(embedding))
+        return torch.nn.functional.pad(torch.cat([features, lengths], dim=1), (0, 2))
 
     def inputs(self, embedding: Tensor, seconds: Tensor | None) -> dict[str, Tensor]:
         """What the second-order forms of one side work on: w, and where used m and e."""
@@ -110,7 +117,7 @@ class Backend(nn.Module):
             parts["side_hidden"] = self.side_hidden(embedding)
         if self.scale_dur is not None:
             assert seconds is not None, "a model with a duration stage needs seconds"
-            parts["duration_features"] = self.duration_features(seconds)
+            parts["duration_features"] = self.duration_features(seconds, embedding)
         return parts
 
     def llrs(self, enroll: dict[str, Tensor], test: dict[str, Tensor]) -> Tensor:

@@ -60,7 +60,7 @@ def model_forms(
     forms = []
     if model.scale_dur is not None and model.shift_dur is not None:
         assert seconds is not None, "a model with a duration stage needs seconds"
-        e = model.duration_features(seconds)
+        e = model.duration_features(seconds, embeddings)
         forms += [Form.of(model.scale_dur, e), Form.of(model.shift_dur, e)]
     if model.scale_side is not None and model.shift_side is not None:
         z = model.side_info_of(unit_rows(model.side_projection(embeddings)))

@@ -9,9 +9,10 @@ from dcaplda.train.start.covariances import Array
 from dcaplda.train.start.episodes import Episode
 from dcaplda.train.start.plda import PldaForm
 
-CONDITION_RIDGE = 1e-3
+CONDITION_RIDGE = 3e-4
 """Pull of the calibration towards one for all conditions: corpora are few, and what one of them
 shows at some condition is partly its own (egs/recordings/RESULTS.md)."""
+LEAST_UNIT = 1e-6
 MOST_ASKED = 40
 """Episodes that what to expect is found from."""
 WELL_HEARD = 30
@@ -38,7 +39,8 @@ def fit_conditions(
     )
     enroll = np.concatenate([e.enroll for e in episodes])
     test = np.concatenate([e.test for e in episodes])
-    terms = pair_terms(enroll, test)
+    centre, unit = _middle(np.concatenate([enroll, test]), np.concatenate([weights, weights]))
+    terms = pair_terms((enroll - centre) / unit, (test - centre) / unit)
     n_terms = terms.shape[1]
     center = np.zeros(2 * n_terms)
     center[0], center[n_terms] = start
@@ -54,7 +56,28 @@ def fit_conditions(
     if not lowest > 0:
         notes.append("at some durations the scale is not above 0; try another duration_feature")
     dim = enroll.shape[1]
-    return terms_form(found[:n_terms], dim), terms_form(found[n_terms:], dim)
+    scale, shift = (
+        uncentred(terms_form(values, dim), centre, unit)
+        for values in (found[:n_terms], found[n_terms:])
+    )
+    return scale, shift
+
+
+def _middle(conditions: Array, weights: Array) -> tuple[Array, Array]:
+    """Mean and standard deviation of each condition: the pull is the same on all of them."""
+    centre = np.average(conditions, axis=0, weights=weights)
+    unit = np.sqrt(np.average((conditions - centre) ** 2, axis=0, weights=weights))
+    # A condition that never changes teaches nothing and is left alone.
+    return centre, np.where(unit > LEAST_UNIT, unit, 1.0)
+
+
+def uncentred(form: PldaForm, centre: Array, unit: Array) -> PldaForm:
+    """The form of e whose value is that of `form` at (e - centre) / unit."""
+    cross, auto = (matrix / np.outer(unit, unit) for matrix in (form.cross, form.auto))
+    linear = form.linear / unit
+    through = (cross + auto) @ centre
+    offset = form.offset + 2.0 * centre @ through - 2.0 * linear @ centre
+    return PldaForm(cross, auto, linear - 2.0 * through, float(offset))
 
 
 def _trial_weights(episode: Episode, prior: float) -> Array:

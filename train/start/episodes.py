@@ -168,6 +168,7 @@ def _episode(
         np.column_stack(
             [
                 source.features[side].mean(axis=1),
+                _mean_lengths(scorer, data, side),
                 np.full(len(side), np.log(side.shape[1])),
                 np.full(len(side), scorer.known),
             ]
@@ -184,6 +185,12 @@ def _episode(
         whole,
         plan.heard[0],
     )
+
+
+def _mean_lengths(scorer: JointScorer, data: TrainingData, side: Rows) -> Array:
+    """Of the utterances of each side, (n, count) -> (n, 2)."""
+    found: Array = scorer.lengths(data.embeddings[side.ravel()]).reshape(*side.shape, -1)
+    return found.mean(axis=1)
 
 
 def _sides(data: TrainingData, rows: Rows, count: int, rng: np.random.Generator) -> Rows:

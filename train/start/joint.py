@@ -8,7 +8,7 @@ import torch
 
 from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.joint.place import difference_scores
-from dcaplda.runtime.joint.scorer import JointScorer, quadratic_basis
+from dcaplda.runtime.joint.scorer import LENGTHS, JointScorer, quadratic_basis
 from dcaplda.train.data.folds import Part, domain_parts, speaker_parts
 from dcaplda.train.data.labelled import TrainingData
 from dcaplda.train.model import durations
@@ -66,8 +66,15 @@ def joint_scorer(
         quadratics=quadratic_basis(between, offset),
         prior_offset=offset,
         same_score=0.0,
+        length=1.0,
+        usual=np.zeros(LENGTHS),
     )
-    return replace(scorer, same_score=strangers_limit(scorer, data))
+    return replace(
+        scorer,
+        same_score=strangers_limit(scorer, data),
+        length=float(np.sqrt((scorer.centred(data.embeddings) ** 2).sum(axis=1).mean())),
+        usual=scorer.lengths(data.embeddings).mean(axis=0),
+    )
 
 
 def strangers_limit(scorer: JointScorer, data: TrainingData) -> float:
@@ -77,7 +84,7 @@ def strangers_limit(scorer: JointScorer, data: TrainingData) -> float:
     for domain in range(len(data.domain_names)):
         rows = np.flatnonzero(data.domain == domain)
         rows = rng.choice(rows, min(len(rows), SAMPLE), replace=False)
-        scores = difference_scores(scorer.between, scorer.projected(data.embeddings[rows]))
+        scores = difference_scores(scorer.between, scorer.centred(data.embeddings[rows]))
         people = data.identity[rows]
         strangers = people[:, None] != people[None, :]
         if strangers.any():

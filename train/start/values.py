@@ -121,6 +121,8 @@ def _set_axes(score: AxisScore, joint: JointScorer) -> None:
         ("correlation", np.array(joint.correlation)),
         ("same_score", np.array(joint.same_score)),
         ("embedding_mean", joint.embedding_mean),
+        ("length", np.array(joint.length)),
+        ("usual", joint.usual),
     ):
         getattr(score, name).copy_(torch.from_numpy(values))
 

@@ -70,6 +70,8 @@ def place_scorer(axes: int = 40, between: float = 2.0) -> JointScorer:
         quadratics=quadratic_basis(variances, np.ones(axes)),
         prior_offset=np.ones(axes),
         same_score=5.0,
+        length=np.sqrt(axes * (between + 1.0)),
+        usual=np.zeros(2),
     )
 
 
@@ -89,7 +91,7 @@ def test_a_place_heard_very_often_is_known(rng) -> None:
     scorer = place_scorer()
     pool = utterances_of(rng, 3000, 1) + rng.standard_normal(40)
     found = adapted(scorer, pool)
-    np.testing.assert_allclose(found.projected(pool).mean(axis=0), 0.0, atol=0.1)
+    np.testing.assert_allclose(found.centred(pool).mean(axis=0), 0.0, atol=0.1)
     assert (found.offset < 0.03).all() and found.known > 0.97
 
 

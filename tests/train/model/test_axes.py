@@ -33,18 +33,20 @@ def score(rng) -> AxisScore:
             size = 1.0 if name == "turn" else 0.7
             noise = size * rng.standard_normal(parameter.shape)
             parameter.add_(torch.from_numpy(noise.astype(np.float32)))
+        made.length.fill_(2.5)
     return made
 
 
 def test_it_is_the_form_with_shared_offset_and_diagonal_covariances(score, rng) -> None:
-    """offset_form of diag(b), 1 and diag(o) around the centre, of vectors turned: 1e-5."""
+    """offset_form of diag(b), 1 and diag(o), of vectors turned, centred and made 2.5 long: 1e-5."""
     w = rng.standard_normal((8, DIM))
     between, offset, turn, centre = (
         p.detach().double().numpy()
         for p in (score.log_between.exp(), score.log_offset.exp(), score.turn, score.centre)
     )
-    form = offset_form(np.diag(between), np.eye(DIM), np.diag(offset), centre)
-    expected = form_scores(form, w @ turn.T)
+    form = offset_form(np.diag(between), np.eye(DIM), np.diag(offset), np.zeros(DIM))
+    turned = w @ turn.T - centre
+    expected = form_scores(form, 2.5 * turned / np.sqrt((turned**2).sum(axis=1, keepdims=True)))
     with torch.no_grad():
         x = torch.from_numpy(w.astype(np.float32))
         found = score(x, x).numpy()
@@ -72,19 +74,22 @@ def test_score_is_symmetric(score, rng) -> None:
 
 
 def test_without_offset_it_is_two_covariance_plda() -> None:
-    """o -> 0: the two-covariance score of one axis, by hand."""
-    score = AxisScore(1, 1).double()
+    """o -> 0: the two-covariance score of two axes, by hand; vectors that are 5 long already."""
+    score = AxisScore(2, 2).double()
+    between = 3.0
     with torch.no_grad():
         score.log_offset.fill_(-40.0)
-        score.log_between.fill_(np.log(3.0))
-    a, b, between = 0.7, -1.2, 3.0
+        score.log_between.fill_(np.log(between))
+        score.length.fill_(5.0)
     total = between + 1.0
     determinant = total**2 - between**2
-    same = -0.5 * (total * (a * a + b * b) - 2 * between * a * b) / determinant
-    same -= 0.5 * np.log(determinant)
-    other = -0.5 * (a * a + b * b) / total - np.log(total)
-    found = score(*(torch.tensor([[value]], dtype=torch.float64) for value in (a, b)))
-    assert found.item() == pytest.approx(same - other, abs=1e-10)
+    expected = 0.0
+    for a, b in ((3.0, -4.0), (4.0, 3.0)):
+        same = -0.5 * (total * (a * a + b * b) - 2 * between * a * b) / determinant
+        same -= 0.5 * np.log(determinant)
+        expected += same + 0.5 * (a * a + b * b) / total + np.log(total)
+    sides = torch.tensor([[[3.0, 4.0]], [[-4.0, 3.0]]], dtype=torch.float64)
+    assert score(*sides).item() == pytest.approx(expected, abs=1e-10)
 
 
 @pytest.fixture(scope="module")
@@ -123,8 +128,8 @@ def test_loss_and_gradient_equal_autograd_of_the_full_matrix(data, dtype) -> Non
 
 
 @pytest.mark.parametrize(("feature", "width"), [("log", 1), ("wlog", 2)])
-def test_conditions_of_one_utterance_are_zeros(feature: str, width: int) -> None:
-    """log 1 utterance, and a place of which nothing is known."""
+def test_conditions_of_one_usual_utterance_are_zeros(feature: str, width: int) -> None:
+    """Usual lengths, log 1 utterance, and a place of which nothing is known."""
     config = ModelConfig(
         embedding_dim=8, lda_dim=4, variant="plda-dd", joint=True, duration_feature=feature
     )
@@ -133,7 +138,7 @@ def test_conditions_of_one_utterance_are_zeros(feature: str, width: int) -> None
     assert features.shape == (3, width + CONDITIONS)
     assert not features[:, width:].any()
     assert features[:, :width].any()
-    assert model.scale_dur is not None and model.scale_dur.cross.shape == (width + 2, width + 2)
+    assert model.scale_dur is not None and model.scale_dur.cross.shape == (width + 4, width + 4)
 
 
 @pytest.mark.parametrize("variant", ["plda", "d-plda", "plda-sd", "d-plda-dsd"])

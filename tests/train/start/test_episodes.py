@@ -28,6 +28,9 @@ class Watched:
         self.seen.append(embeddings[:, 0].astype(np.int64))
         return embeddings
 
+    def lengths(self, embeddings: np.ndarray) -> np.ndarray:
+        return embeddings[:, :2] + self.known
+
     def spread(self, count: float) -> float:
         return 1.0 / count
 
@@ -169,7 +172,7 @@ def test_places_are_one_or_two_with_the_same_people(every, source) -> None:
 
 
 def test_calibration_is_told_durations_numbers_and_knowledge(every, source) -> None:
-    """Mean duration feature, log of the number, and how well each side's place is known."""
+    """Mean duration feature, mean lengths at the place, log of the number, how well it is known."""
     for _, _, one in every:
         known = [len(pool) / (len(pool) + 10.0) for pool in one.pools]
         told = one.episode.enroll, one.episode.test
@@ -178,8 +181,10 @@ def test_calibration_is_told_durations_numbers_and_knowledge(every, source) -> N
         ):
             durations = source.features[side].mean(axis=1)[:, 0]
             np.testing.assert_allclose(conditions[:, 0], durations, atol=1e-12)
-            np.testing.assert_allclose(conditions[:, 1], np.log(side.shape[1]), atol=1e-12)
-            np.testing.assert_allclose(conditions[:, 2], place, atol=1e-12)
+            lengths = source.data.embeddings[side][..., :2].astype(np.float64).mean(axis=1)
+            np.testing.assert_allclose(conditions[:, 1:3], lengths + place, rtol=1e-6, atol=1e-6)
+            np.testing.assert_allclose(conditions[:, 3], np.log(side.shape[1]), atol=1e-12)
+            np.testing.assert_allclose(conditions[:, 4], place, atol=1e-12)
 
 
 def test_half_of_the_rounds_are_of_single_utterances() -> None:

@@ -18,6 +18,7 @@ from dcaplda.train.start import conditions, joint
 from dcaplda.train.start.episodes import Episode
 from dcaplda.train.start.generative import fit_generative, form_scores
 from dcaplda.train.start.offset_plda import offset_form
+from dcaplda.train.start.plda import PldaForm
 from dcaplda.train.store import load_model
 
 pytestmark = pytest.mark.torch
@@ -54,15 +55,31 @@ def test_axes_make_within_one_and_between_diagonal(generative, scorer) -> None:
 def test_single_utterances_score_as_offset_plda_with_those_offsets(
     generative, scorer, data
 ) -> None:
-    """The covariances turned back from the axes, through the form of eq. 9: within 1e-7."""
+    """The covariances turned back from the axes, through the form of eq. 9: within 1e-7.
+
+    Before the second normalization, which has its own test.
+    """
     plda, back = generative.plda, np.linalg.inv(scorer.turn)
     form = offset_form(plda.between, plda.within, back @ np.diag(scorer.offset) @ back.T, plda.mean)
     w = data.embeddings[:12].astype(np.float64) @ scorer.weight.T + scorer.bias
     w /= np.linalg.norm(w, axis=1, keepdims=True)
-    x = scorer.projected(data.embeddings[:12])
+    x = scorer.centred(data.embeddings[:12])
     expected = form_scores(form, w)
     found = joint_form_scores(scorer.terms(), x, x)
     np.testing.assert_allclose(found, expected, atol=1e-7 * max(1.0, np.abs(expected).max()))
+
+
+def test_lengths_are_those_of_training(scorer, data) -> None:
+    """Every x is as long as training's are in the square mean; usual lengths are means of logs."""
+    x = scorer.centred(data.embeddings)
+    sizes = np.sqrt((x**2).sum(axis=1))
+    assert scorer.length == pytest.approx(np.sqrt((sizes**2).mean()), rel=1e-12)
+    expected = x[:12] * scorer.length / sizes[:12, None]
+    np.testing.assert_allclose(scorer.projected(data.embeddings[:12]), expected, rtol=1e-12)
+    raw = data.embeddings.astype(np.float64)
+    both = [np.log(np.linalg.norm(v, axis=1)) for v in (raw, raw @ scorer.weight.T + scorer.bias)]
+    np.testing.assert_allclose(scorer.usual, np.mean(both, axis=1), rtol=1e-12)
+    np.testing.assert_allclose(scorer.lengths(raw).mean(axis=0), 0.0, atol=1e-10)
 
 
 def test_a_direction_without_offsets_keeps_a_little(generative, data) -> None:
@@ -92,7 +109,7 @@ def test_one_pair_of_strangers_in_a_hundred_passes_for_one_person(scorer, data) 
     for domain in range(len(data.domain_names)):
         own = data.subset(np.flatnonzero(data.domain == domain))
         limits.append(joint.strangers_limit(scorer, own))
-        x = scorer.projected(own.embeddings)
+        x = scorer.centred(own.embeddings)
         strangers = own.identity[:, None] != own.identity[None, :]
         scores = difference_scores(scorer.between, x)[strangers]
         assert 0.005 < (scores > limits[-1]).mean() < 0.012
@@ -127,6 +144,17 @@ def test_calibration_of_calibrated_scores_undoes_their_scale(rng) -> None:
     assert form_values(scale, usual, usual)[0] == pytest.approx(4.0, abs=0.5)
     assert form_values(shift, usual, usual)[0] == pytest.approx(0.0, abs=0.3)
     assert "3000 trials of 1 episodes" in notes[0]
+
+
+def test_forms_of_conditions_are_the_same_before_and_after_centring(rng) -> None:
+    """Value at e against value at (e - centre) / unit, pair by pair; within 1e-10."""
+    centre, unit = rng.standard_normal(3), np.exp(rng.standard_normal(3))
+    cross, auto = rng.standard_normal((2, 3, 3))
+    inner = PldaForm(cross + cross.T, auto + auto.T, rng.standard_normal(3), 0.7)
+    enroll, test = rng.standard_normal((2, 9, 3))
+    expected = form_values(inner, (enroll - centre) / unit, (test - centre) / unit)
+    found = form_values(conditions.uncentred(inner, centre, unit), enroll, test)
+    np.testing.assert_allclose(found, expected, atol=1e-10)
 
 
 def test_an_episode_counts_by_its_weight_not_by_its_trials(rng) -> None:
