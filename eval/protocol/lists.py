@@ -40,6 +40,16 @@ class Design:
 
 
 @dataclass(frozen=True)
+class Model:
+    """A model of a person and the tests that it meets."""
+
+    name: str
+    person: str
+    targets: list[str]
+    nontargets: list[str]
+
+
+@dataclass(frozen=True)
 class Part:
     """The trials of one list between an enrolment domain and a test domain."""
 
@@ -47,10 +57,15 @@ class Part:
     enroll: str
     test: str
     people: int = 0
-    models: int = 0
-    trials: list[tuple[str, str, bool]] = field(default_factory=list)
+    models: list[Model] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """What could not be made, and why."""
+
+    def trials(self) -> Iterator[tuple[str, str, bool]]:
+        """Model, test, and whether it is a target: of each model first the targets."""
+        for model in self.models:
+            yield from ((model.name, test, True) for test in model.targets)
+            yield from ((model.name, test, False) for test in model.nontargets)
 
     @property
     def where(self) -> str:
@@ -90,10 +105,13 @@ def _part(own: People, tests: People, part: Part, design: Design, register: Regi
         )
     chosen = [(name, enrolment) for name in able for enrolment in enrolments[name][:count]]
     drawn = _drawn(own, tests, chosen, part, design)
-    if all(target for *_, target in drawn):
+    if not any(nontargets for _, nontargets in drawn):
         return replace(part, notes=[*notes, "all other people share a session with each model"])
-    trials = [(register.name(who, model), test, target) for who, model, test, target in drawn]
-    return replace(part, people=len(able), models=len(chosen), trials=trials, notes=notes)
+    models = [
+        Model(register.name(person, enrolment), person, *tests_of)
+        for (person, enrolment), tests_of in zip(chosen, drawn, strict=True)
+    ]
+    return replace(part, people=len(able), models=models, notes=notes)
 
 
 def _is_multi(kind: str) -> bool:
@@ -139,8 +157,8 @@ def _drawn(
     chosen: list[tuple[str, Enrolment]],
     part: Part,
     design: Design,
-) -> list[tuple[str, Enrolment, str, bool]]:
-    """Person, model, test and whether it is a target: each model's targets, then the others."""
+) -> list[tuple[list[str], list[str]]]:
+    """Targets and nontargets of each of the chosen models."""
     sessions, targets = [], []
     for person, enrolment in chosen:
         mine = {s for s, names in own[person].items() if not set(names).isdisjoint(enrolment)}
@@ -151,12 +169,10 @@ def _drawn(
     mean = sum(len(names) for names in targets) / len(targets)
     count = max(1, round(design.nontargets_per_target * mean))
     impostors = Impostors(tests, chance_of(design.seed, "nontargets", part.enroll, part.test))
-    drawn = []
-    for (person, enrolment), mine, names in zip(chosen, sessions, targets, strict=True):
-        others = impostors.meet(person, mine, count)
-        drawn += [(person, enrolment, name, True) for name in names]
-        drawn += [(person, enrolment, name, False) for name in others]
-    return drawn
+    return [
+        (names, impostors.meet(person, mine, count))
+        for (person, _), mine, names in zip(chosen, sessions, targets, strict=True)
+    ]
 
 
 class Impostors:

@@ -23,17 +23,16 @@ class Summary:
         any_part = False
         for part in parts:
             any_part = True
-            targets = 0
-            for model, test, target in part.trials:
-                targets += target
+            for model, test, target in part.trials():
                 yield f"{model} {test} {'target' if target else 'nontarget'}"
-            others = len(part.trials) - targets
+            targets = sum(len(model.targets) for model in part.models)
+            others = sum(len(model.nontargets) for model in part.models)
             self.n_targets += targets
             self.n_nontargets += others
             self.reasons += [f"{self.kind}, {part.where}: {note}" for note in part.notes]
-            if part.trials:
+            if part.models:
                 self.parts.append(
-                    f"{self.kind}, {part.where}: {part.people} people, {part.models} models, "
+                    f"{self.kind}, {part.where}: {part.people} people, {len(part.models)} models, "
                     f"{targets} target and {others} nontarget trials"
                 )
         if not any_part:

@@ -94,7 +94,7 @@ def read_utterances(directory: str, wanted: Wanted) -> Utterances:
     usable = _usable(root, speaker, wanted, problems, notes)
     _check_people(root, speaker, session, wanted, problems)
     names = set(speaker.values())
-    copies = sorted(name for name in names if source_id(name) in names - {name})
+    copies = sorted(name for name in names if source_id(name) != name and source_id(name) in names)
     if copies:
         notes.append(
             f"speaker '{copies[0]}' looks like a degraded copy of '{source_id(copies[0])}' but "
