@@ -112,6 +112,22 @@ def test_a_split_parts_people_and_keeps_every_utterance(
     assert f"LOG: train: 29 people, {len(sides[0])} utterances" in capsys.readouterr().err
 
 
+def test_the_base_install_is_enough(world: Path, tmp_path: Path) -> None:
+    program = """
+import sys
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("numpy", "polars", "kaldiio", "torch", "scipy"):
+            raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+sys.meta_path.insert(0, Blocker())
+from dcaplda.bin.make_trials import main
+sys.exit(main(sys.argv[1:]))
+"""
+    words = ["--split=0.3", str(world), str(tmp_path / "out")]
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.torch
 def test_the_page_works_as_typed(tmp_path: Path) -> None:
     """Held-out people of a simulated set, by a PLDA of the others: far better than chance."""

@@ -149,10 +149,17 @@ def test_as_many_nontargets_lead_to_each_person_as_from_each() -> None:
     assert max(used.values()) - min(used[name] for name in world.speaker) <= 1
 
 
-def test_another_seed_gives_other_trials() -> None:
+def test_another_seed_gives_other_models_and_other_trials() -> None:
     world = even(5, 4, 3)
-    one, other = (made(world, "single", Design(seed=seed, models=2))[0] for seed in (0, 1))
-    assert one != other
+    for kind in ("single", "multi"):
+        (one, models), (other, others) = (
+            made(world, kind, Design(seed=seed, models=2, max_trials=2)) for seed in (0, 1)
+        )
+        assert list(models.values()) != list(others.values())
+        assert [list(part.trials()) for part in one] != [list(part.trials()) for part in other]
+    everything = Design(models=12, max_trials=2), Design(models=12, max_trials=2, seed=1)
+    one, other = ({t for t in made(world, "single", d)[0][0].trials() if t[2]} for d in everything)
+    assert one != other, "all utterances are models, so that only the tests are drawn"
 
 
 def test_models_of_several_take_as_many_sessions_as_leave_one() -> None:
@@ -173,6 +180,15 @@ def test_tests_of_other_sessions_elsewhere_free_all_sessions_for_the_model() -> 
         ("tel to mic", 0),
     ]
     assert all(len({world.session[name] for name in e}) == 3 for e in enrolled.values())
+
+
+def test_a_session_of_both_domains_may_be_in_the_model_if_another_is_tested() -> None:
+    rows = [(p, "mic", str(s), 1) for p in ("p", "q") for s in range(3)]
+    copies = [(p, "tel", str(s), 1) for p in ("p", "q") for s in (2, 9)]
+    cross, enrolled = made(utterances([*rows, *copies]), "multi_cross", Design())
+    assert [len(part.models) for part in cross] == [2, 0]
+    for model in cross[0].models:
+        assert len(enrolled[model.name]) == 3 and len(model.targets) == 1
 
 
 def test_a_domain_keeps_its_models_when_another_one_is_added() -> None:
@@ -205,3 +221,40 @@ def test_models_of_several_never_have_the_name_of_an_utterance() -> None:
     assert register.name("ann", ("x", "y")) == "ann-m1"
     assert register.name("ann", ("x", "y")) == "ann-m1"
     assert register.maps() == {"enroll_single": [], "enroll_multi": ["ann-m1 x y"]}
+
+
+def call(rows: dict[str, tuple[str, str]]) -> Utterances:
+    """Utterances with their speaker and session."""
+    speaker = {name: person for name, (person, _) in rows.items()}
+    session = {name: sitting for name, (_, sitting) in rows.items()}
+    return Utterances("calls", speaker, session, dict.fromkeys(rows, "a"), frozenset(rows))
+
+
+def test_sides_of_one_call_are_not_compared() -> None:
+    sides = {"a1": ("ann", "c1"), "a2": ("ann", "c2"), "b1": ("bob", "c1"), "b2": ("bob", "c3")}
+    world = call(sides)
+    (part,), _ = made(world, "single", Design())
+    met = {(model, test) for model, test, target in part.trials() if not target}
+    assert met == {
+        ("a1", "b2"),
+        ("a2", "b1"),
+        ("a2", "b2"),
+        ("b1", "a2"),
+        ("b2", "a1"),
+        ("b2", "a2"),
+    }
+
+
+def test_whose_calls_are_all_shared_have_no_nontargets_and_no_list() -> None:
+    world = call({f"{p}{k}": (p, f"c{k}") for p in ("ann", "bob") for k in range(2)})
+    people = world.people()
+    people["a"]["bob"].pop("c1")
+    for seed in range(6):
+        register = Register(world.speaker)
+        (part,) = parts(people, "single", Design(seed=seed, models=1), register)
+        enrolled = register.maps()["enroll_single"]
+        if enrolled:
+            assert [model.name for model in part.models] == ["ann1"]
+            assert part.models[0].nontargets == ["bob0"]
+        else:
+            assert not part.models and part.notes[-1].startswith("all other people share")

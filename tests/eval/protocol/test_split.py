@@ -118,6 +118,11 @@ def test_names_that_start_at_the_working_directory_stay(folder: Path) -> None:
     (folder / "xvector.scp").write_text("a1 data/x.ark:3\na2 data/x.ark:9\n")
     part = part_of(read_utterances("data", Wanted()), frozenset({"ann"}))
     assert part["xvector.scp"] == ["a1 data/x.ark:3", "a2 data/x.ark:9"]
+    # As every tool reads it: the working directory comes first.
+    (folder.parent / "x.ark").touch()
+    (folder / "xvector.scp").write_text("a1 x.ark:3\n")
+    part = part_of(read_utterances("data", Wanted()), frozenset({"ann"}))
+    assert part["xvector.scp"] == ["a1 x.ark:3"]
 
 
 def test_the_source_is_never_written_over(folder: Path) -> None:
