@@ -39,7 +39,7 @@ def several(
 ) -> list[Enrolment]:
     """Up to `wanted` different sets of `size` utterances that leave a session to be tested.
 
-    Where each session of the tests is also one of `own`, they are kept out of the models in turn.
+    The sessions of the tests are kept out of the models in turn, one of each model.
     """
     found: dict[frozenset[str], Enrolment] = {}
     for allowed, chance in _draws(own, tests, wanted, words):
@@ -56,9 +56,8 @@ def _draws(
 ) -> Iterator[tuple[Sessions, random.Random]]:
     kept_out = sorted(tests)
     chance_of(*words).shuffle(kept_out)
-    apart = bool(tests.keys() - own.keys())
     for number in range(_DRAWS * wanted):
-        test = None if apart else kept_out[number % len(kept_out)]
+        test = kept_out[number % len(kept_out)]
         allowed = {name: names for name, names in own.items() if name != test}
         yield allowed, chance_of(*words, number)
 
