@@ -18,6 +18,7 @@ TOOLS = (
     "export-onnx",
     "train-backend",
     "eval-scores",
+    "make-trials",
 )
 PAGES = ("docs/cli.md", "docs/kaldi.md", "docs/wespeaker.md", "egs/kaldi/README.md")
 

@@ -1,20 +1,16 @@
 """Kaldi data directories and vector tables as training data."""
 
-import re
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dcaplda.runtime.errors import InputError, TableError
-from dcaplda.runtime.tables.text_lines import read_lines
+from dcaplda.runtime.tables.sessions import default_sessions, read_recordings
 from dcaplda.runtime.tables.text_tables import read_durations, read_words
 from dcaplda.runtime.tables.vectors import read_vectors
 from dcaplda.train.data.labelled import Labels, TrainingData, assemble
 from dcaplda.train.recipe.sections import DataSection
-
-# What Kaldi's augmentation scripts append to the ids of degraded copies.
-_AUGMENTED = re.compile(r"(-(noise|music|babble|reverb|aug))+$")
 
 
 def load_training_data(
@@ -84,11 +80,11 @@ def read_labels(directory: str, section: DataSection, need_durations: bool = Tru
     if not (root / "utt2spk").is_file():
         raise InputError(f"{directory}: has no utt2spk; is it a Kaldi data directory?")
     speaker = read_words(str(root / "utt2spk"))
-    recording = _recordings(root)
+    recording = read_recordings(root / "segments")
     if (root / "utt2sess").is_file():
         session = read_words(str(root / "utt2sess"))
     else:
-        session = {name: source_id((recording or {}).get(name, name)) for name in speaker}
+        session = default_sessions(speaker, recording)
     domain = read_words(str(root / "utt2dom")) if (root / "utt2dom").is_file() else None
     if recording is not None:
         recording = {name: recording.get(name, name) for name in speaker}
@@ -100,26 +96,6 @@ def read_labels(directory: str, section: DataSection, need_durations: bool = Tru
         seconds=_durations(root, section.frame_shift, need_durations),
         recording=recording,
     )
-
-
-def source_id(name: str) -> str:
-    """The id of the original of a degraded copy: `call7-noise` and `call7` are one session."""
-    return _AUGMENTED.sub("", name)
-
-
-def _recordings(root: Path) -> dict[str, str] | None:
-    if not (root / "segments").is_file():
-        return None
-    recordings = {}
-    for number, line in enumerate(read_lines(str(root / "segments")), 1):
-        words = line.split(" ")
-        if len(words) != 4:
-            raise TableError(
-                f"'{root / 'segments'}' line {number}: expected utterance, recording, start and "
-                f"end, found {line[:60]!r}"
-            )
-        recordings[words[0]] = words[1]
-    return recordings
 
 
 def _durations(root: Path, frame_shift: float, needed: bool) -> dict[str, float] | None:

@@ -8,7 +8,8 @@ from golden import FULL, needs_full_golden
 from training_world import draw, write_data_dir, write_table
 
 from dcaplda.runtime.errors import DcapldaError, InputError, TableError
-from dcaplda.train.data.directory import load_training_data, load_vectors, read_labels, source_id
+from dcaplda.runtime.tables.sessions import source_id
+from dcaplda.train.data.directory import load_training_data, load_vectors, read_labels
 from dcaplda.train.recipe.sections import DataSection
 
 DATA = DataSection()
