@@ -4,7 +4,7 @@ A row of a joint model keeps what was averaged, so that an utterance can be adde
 without the others, and two rows of any numbers, or of two places, can be compared exactly.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -66,6 +66,12 @@ class Sides:
     def take(self, rows: Any) -> "Sides":
         """Some of them."""
         return Sides(self.x[rows], self.count[rows], self.spread[rows], self.conditions[rows])
+
+
+def joined_sides(sides: Sequence[Sides]) -> Sides:
+    """Sides one after the other."""
+    names = ("x", "count", "spread", "conditions")
+    return Sides(*(np.concatenate([getattr(side, name) for side in sides]) for name in names))
 
 
 @dataclass(frozen=True, eq=False)
