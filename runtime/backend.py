@@ -267,11 +267,18 @@ class Backend:
         """
         return verification.changed(self, speaker, embeddings, seconds, False, sessions)
 
-    def adapted(self, embeddings: ArrayLike, *, ids: Sequence[str] | None = None) -> "Backend":
+    def adapted(
+        self,
+        embeddings: ArrayLike,
+        seconds: ArrayLike | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+    ) -> "Backend":
         """This model for the place of unlabelled utterances (n, D) (docs/adaptation.md).
 
         It lives as long as the program; `adapt-backend`, or `adaptation.write_adaptation`, keeps
-        it. Of no utterance at all it is this backend itself.
+        it. Of no utterance at all it is this backend itself. The seconds of speech, where given,
+        are noted in its manifest; all utterances count the same.
         """
         import tempfile
 
@@ -280,7 +287,7 @@ class Backend:
         if is_empty(embeddings):
             return self
         names = None if ids is None else list(ids)
-        made = adapt_bundle(self.directory, self.info, embeddings, names)
+        made = adapt_bundle(self.directory, self.info, embeddings, names, seconds)
         home = tempfile.TemporaryDirectory(prefix="dcaplda-")
         write_adaptation(made, Path(home.name) / "bundle")
         backend = Backend.load(Path(home.name) / "bundle", threads=self.threads)
