@@ -151,14 +151,20 @@ class TrialSides(Averaged, TwoSides):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlaceTables(ScpRoot):
+class PlaceBundles(CommonOptions):
+    """Bundles that were adapted to places, all from one."""
+
+    place_bundles: str = option(
+        "", "bundles adapted to places: office=dir,phone=dir, or a file of lines 'place dir'"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlaceTables(PlaceBundles, ScpRoot):
     """Utterances of several places (microphones, lines), and what was heard there unlabelled."""
 
     places: str = option("", "place of each utterance: 'utterance place' (joint models)")
     pool: str = option("", "rspecifier of unlabelled embeddings of these places, for --places")
-    place_bundles: str = option(
-        "", "bundles adapted to places: office=dir,phone=dir, or a file of lines 'place dir'"
-    )
 
     def check(self) -> None:
         """A pool needs to know where it was heard, and bundles who was there."""

@@ -5,10 +5,11 @@ from numpy.typing import NDArray
 
 from dcaplda.bin.common.option_groups import PlaceTables
 from dcaplda.bin.common.options import Log
+from dcaplda.bin.common.place_bundles import read_bundles
 from dcaplda.bin.common.trial_sides import Sides
 from dcaplda.bin.common.utterances import Utterances
 from dcaplda.runtime.backend import Backend
-from dcaplda.runtime.errors import InputError, UsageError
+from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.places import PlacedSides, Places
 from dcaplda.runtime.several import offsets_to_groups
 from dcaplda.runtime.tables.text_tables import read_words
@@ -27,7 +28,7 @@ def placed_llrs(
 ) -> NDArray[np.float32]:
     """LLRs of trials (model numbers, test rows)."""
     place_of = read_words(options.places)
-    bundles = _bundles(options.place_bundles)
+    bundles = read_bundles(options.place_bundles)
     strange = sorted(set(bundles) - set(place_of.values()))
     if strange:
         raise InputError(
@@ -76,21 +77,6 @@ def _placed(
     names = [_place(utterances.ids[row], place_of, table) for row in chosen]
     seconds = None if utterances.seconds is None else utterances.seconds[chosen]
     return places.sides(utterances.matrix[chosen], seconds, names, groups, sessions)
-
-
-def _bundles(given: str) -> dict[str, str]:
-    """Directory of the bundle of each place, from 'office=dir,phone=dir' or a file."""
-    if not given:
-        return {}
-    if "=" not in given:
-        return read_words(given)
-    found: dict[str, str] = {}
-    for part in given.split(","):
-        name, _, directory = part.partition("=")
-        if not name or not directory or name in found:
-            raise UsageError(f"--place-bundles={given}: '{part}' is not one place=dir")
-        found[name] = directory
-    return found
 
 
 def _place(name: str, place_of: dict[str, str], table: str) -> str:

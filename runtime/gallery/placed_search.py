@@ -1,7 +1,7 @@
 """Search among speakers of several places of one model: each with its own offset.
 
 Speakers of the probe's place are compared by the graphs, those of other places by the closed form
-in float64, block by block: exact as Places.llrs, and slower (docs/adaptation.md).
+in float64, block by block: exact as Places.llrs, and slower (docs/embedding.md).
 """
 
 import math

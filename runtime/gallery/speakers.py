@@ -107,7 +107,7 @@ class Gallery:
         moved, not made again: what adaptation does before the length normalization needs the
         length of each embedding, which they do not keep, and takes the usual one of the place
         instead. On real data LLRs differed from those of speakers enrolled again by 0.06 to 0.09
-        (root mean square; 0.3 in one of a hundred), Cllr by less than 0.001
+        (root mean square; 0.3 in one of a hundred), Cllr at 0.5 by less than 0.001
         (egs/recordings/RESULTS.md). With the embeddings at hand, enrol again.
         """
         from dcaplda.runtime.gallery.moved import write_moved
@@ -178,7 +178,7 @@ class Gallery:
 
     def search(self, probe: Speaker | ArrayLike, top_k: int = 10) -> list[Match]:
         """The speakers with the highest LLRs against one voiceprint, best first."""
-        return self._ranked([probe], top_k)[0].matches
+        return self.ranked([probe], top_k)[0].matches
 
     def search_many(
         self, probes: Sequence[Speaker] | ArrayLike, top_k: int = 10
@@ -186,9 +186,9 @@ class Gallery:
         """The same for many probes, voiceprints (n, K) or speakers, far faster than one by one."""
         if not (isinstance(probes, list | tuple) and probes and isinstance(probes[0], Speaker)):
             probes = checks.as_matrix(probes, "probes", self.backend.info.voiceprint_dim)
-        return [it.matches for it in self._ranked(probes, top_k)]
+        return [it.matches for it in self.ranked(probes, top_k)]
 
-    def _ranked(
+    def ranked(
         self,
         probes: Sequence[Speaker | ArrayLike] | Float32,
         top_k: int,
@@ -232,7 +232,7 @@ class Gallery:
         'ann'
         """
         needed = needed_posterior(cost_miss, cost_fa)
-        (ranking,) = self._ranked([probe], 1, prior)
+        (ranking,) = self.ranked([probe], 1, prior)
         warnings = probe.warnings if isinstance(probe, Speaker) else ()
         if not ranking.matches:
             return Identification(None, -math.inf, 0.0, warnings)

@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from joint_models import joint_bundle, joint_model, place_pool, single_sides, utterances
+from kaldi_files import write_scp
 from scipy.special import logsumexp
 
+from dcaplda.bin.search_speakers import main
 from dcaplda.runtime import Backend, Gallery, GalleryError, InputError, Places
 from dcaplda.runtime.joint.moved import moved_sides, usual_length
 from dcaplda.runtime.joint.place import adapted as adapted_scorer
@@ -154,6 +156,46 @@ def test_what_does_not_belong_is_refused(filled, parent, places, tmp_path: Path)
     with pytest.raises(InputError, match="adapted to one place"):
         Gallery.open(tmp_path / "other.db", places["office"], places=places)
     assert not (tmp_path / "other.db").exists()
+
+
+@pytest.mark.parametrize("place", ["phone", ""])
+def test_search_speakers_takes_bundles_of_places(filled, parent, places, tmp_path, place) -> None:
+    vectors, seconds = utterances(2, 31)
+    (tmp_path / "utt2dur").write_text(f"t1 {seconds[0]}\nt2 {seconds[1]}\n")
+    table = f"scp:{write_scp(tmp_path, {'t1': vectors[0], 't2': vectors[1]}, 'tests')}"
+    bundles = ",".join(f"{name}={it.directory}" for name, it in places.items())
+    told = [f"--durations={tmp_path / 'utt2dur'}", "--top-k=3", f"--place-bundles={bundles}"]
+    arguments = [str(parent.directory), str(tmp_path / "g.db"), table, str(tmp_path / "found")]
+    assert main([*told, f"--test-place={place}", *arguments]) == 0
+    found = [line.split() for line in (tmp_path / "found").read_text().splitlines()]
+    backend = places.get(place, parent)
+    for k, name in enumerate(("t1", "t2")):
+        wanted = filled.search(backend.enroll(vectors[k], seconds[k]), 3)
+        own = [row for row in found if row[0] == name]
+        assert [row[1] for row in own] == [m.speaker for m in wanted]
+        # One probe and several are not summed in the same order.
+        assert [float(row[2]) for row in own] == pytest.approx([m.llr for m in wanted], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--test-place=phone"], "--test-place needs --place-bundles"),
+        (["--place-bundles=office={office}", "--test-place=attic"], "attic: is none of office"),
+        (["--place-bundles=office={office}"], "open the gallery with it as one of its places"),
+        (["--place-bundles=office={office}", "--spk2utt=x"], "--place-bundles is for galleries"),
+        ([], "open the gallery with it as one of its places"),
+    ],
+)
+def test_search_speakers_says_what_is_wrong(
+    filled, parent, places, tmp_path, capsys, options, message
+) -> None:
+    table = f"scp:{write_scp(tmp_path, {'t1': utterances(1, 1)[0][0]}, 'tests')}"
+    given = [option.format(office=places["office"].directory) for option in options]
+    arguments = [str(parent.directory), str(tmp_path / "g.db"), table, str(tmp_path / "found")]
+    assert main([*given, *arguments]) == 1
+    assert message in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "found").exists()
 
 
 # Moving to a place
