@@ -123,6 +123,26 @@ class Places:
             raise InputError("speakers: none; there is nothing to score")
         return PlacedSides(joined_sides(found), np.array(place, np.int64))
 
+    def told(self, voiceprints: NDArray[np.floating], place: int) -> NDArray[np.float32]:
+        """What voiceprints (n, K) of a place, by its number, tell: rows for told_llrs."""
+        sides = self.models[place].sides(voiceprints)
+        columns = [sides.x, sides.count, sides.spread, sides.conditions]
+        return np.column_stack(columns).astype(np.float32)
+
+    def told_llrs(
+        self,
+        enroll: NDArray[np.float32],
+        enroll_place: int,
+        test: NDArray[np.float32],
+        test_place: int,
+    ) -> NDArray[np.float32]:
+        """LLR of every row of `told` with every voiceprint (T, K) of a place; (E, T)."""
+        here, there = self.models[enroll_place], self.models[test_place]
+        rows, axes = enroll.astype(np.float64), here.layout.axes
+        enrolled = Sides(rows[:, :axes], rows[:, axes], rows[:, axes + 1], rows[:, axes + 2 :])
+        elsewhere = None if enroll_place == test_place else there
+        return here.llrs(enrolled, there.sides(test), elsewhere).astype(np.float32)
+
     def verify(
         self,
         speaker: Speaker,

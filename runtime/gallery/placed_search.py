@@ -5,12 +5,14 @@ in float64, block by block: exact as Places.llrs, and slower (docs/embedding.md)
 """
 
 import math
+import weakref
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dcaplda.runtime.gallery.blocks import Part
+from dcaplda.runtime.gallery.blocks import Block, Part
 from dcaplda.runtime.gallery.search import (
     Match,
     Ranking,
@@ -39,9 +41,9 @@ def rank_placed(
     parts = [part for part in parts if len(part)]
     found = []
     for part in parts:
-        tile = _tile(places, part, probes, place)
+        tile, blocks = _comparison(places, part, probes, place)
         threads = places.backend.threads
-        found.append(search_blocks(tile, part.blocks, probes, top_k, threads, prior is not None))
+        found.append(search_blocks(tile, blocks, probes, top_k, threads, prior is not None))
     count = sum(len(part) for part in parts)
     numbers = [np.concatenate([block.numbers for block in part.blocks]) for part in parts]
     ids = [place_lookup(part.blocks) for part in parts]
@@ -64,17 +66,32 @@ def rank_placed(
     return rankings
 
 
-def _tile(places: Places, part: Part, probes: Float32, place: int) -> Tile:
-    """What compares probes of a place with speakers of a part."""
-    backend, here, there = places.backend, places.models[part.place], places.models[place]
+def _comparison(
+    places: Places, part: Part, probes: Float32, place: int
+) -> tuple[Tile, Sequence[Block]]:
+    """What compares probes of a place with a part, and the part's blocks as it takes them."""
+    backend = places.backend
     if part.place == place and not any(
         both_several(backend, block.rows[: block.used], probes) for block in part.blocks
     ):
-        return graph_tile(backend, len(probes))
-    elsewhere = None if part.place == place else there
+        return graph_tile(backend, len(probes)), part.blocks
 
     def exact(left: Float32, right: Float32) -> Float32:
-        llrs = here.llrs(here.sides(right), there.sides(left), elsewhere)
-        return llrs.T.astype(np.float32)
+        return places.told_llrs(right, part.place, left, place).T
 
-    return exact
+    return exact, [_told(block, places, part.place) for block in part.blocks]
+
+
+_kept: "weakref.WeakKeyDictionary[Block, Block]" = weakref.WeakKeyDictionary()
+
+
+def _told(block: Block, places: Places, place: int) -> Block:
+    """The block with what its voiceprints tell as rows, kept as long as the block is.
+
+    Reading it out of voiceprints takes longer than comparing.
+    """
+    found = _kept.get(block)
+    if found is None:
+        found = replace(block, rows=places.told(block.rows[: block.used], place))
+        _kept[block] = found
+    return found
