@@ -42,7 +42,9 @@ class Options(FrameShift, ScpRoot):
 
     report: str = option("", "HTML page: what the place looks like and what to do")
     report_text: str = option("", "the same as text ('-': stdout)")
-    durations: str = option("", "seconds of speech of the utterances (utt2dur), for the report")
+    durations: str = option(
+        "", "seconds of speech of the utterances (utt2dur), for the report and the manifest"
+    )
     from_: str = option("", "kaldi: adapt a Kaldi backend; left out, a bundle")
     plda: str = option("", "kaldi: the PLDA model")
     transform: str = option("", "kaldi: the LDA (transform.mat); left out, there is none")
@@ -62,8 +64,6 @@ class Options(FrameShift, ScpRoot):
             check_not_negative(self, name)
             if getattr(self, name) == float("inf"):
                 raise ValueError(f"--{name.replace('_', '-')}=inf: expected a number")
-        if self.durations and not (self.report or self.report_text):
-            raise ValueError("--durations is for the report; add --report or --report-text")
 
 
 def body(options: Options, arguments: list[str], log: Log) -> int:
@@ -89,18 +89,29 @@ def _bundle(options: Options, arguments: list[str], log: Log) -> int:
     if os.path.realpath(source) == os.path.realpath(target):
         raise UsageError(f"{target}: is the bundle to be adapted; write to another directory")
     pool = _read(table, options, log)
+    seconds = _seconds(options, pool)
     # First, as it also tells why a pool cannot be adapted with.
-    _describe(options, source, table, pool, log)
-    made = adapt_bundle(source, info, pool.matrix, pool.ids)
+    _describe(options, source, table, pool, seconds, log)
+    made = adapt_bundle(source, info, pool.matrix, pool.ids, seconds)
     write_adaptation(made, target)
     log.info(
         f"adapted with {made.utterances} utterances, worth {made.people:.1f} people heard once; "
         f"{100 * made.known:.0f} % of the place's offset is known"
     )
+    if made.seconds is not None:
+        total, least, most = made.seconds
+        log.info(f"{total:.0f} s of speech, {least:.1f} to {most:.1f} s per utterance")
     return 0
 
 
-def _describe(options: Options, source: str, table: str, pool: "VectorTable", log: Log) -> None:
+def _describe(
+    options: Options,
+    source: str,
+    table: str,
+    pool: "VectorTable",
+    seconds: "NDArray[np.float64] | None",
+    log: Log,
+) -> None:
     """Say what to do about a place, and write the report where one is asked for."""
     from dcaplda.runtime.adaptation import joint_of
     from dcaplda.runtime.bundle.manifest import read_info
@@ -111,7 +122,7 @@ def _describe(options: Options, source: str, table: str, pool: "VectorTable", lo
     joint = joint_of(source, info)
     if joint is None or joint.scorer.known > 0 or not pool.ids:
         return  # the adaptation says why
-    report = describe_place(joint.scorer, info, pool.matrix, _seconds(options, pool), pool.ids)
+    report = describe_place(joint.scorer, info, pool.matrix, seconds, pool.ids)
     lines = text(report)
     if options.report:
         _write_page(options.report, report, table)
@@ -148,7 +159,7 @@ def _write_page(path: str, report: "PlaceReport", table: str) -> None:
 
 
 def _seconds(options: Options, pool: "VectorTable") -> "NDArray[np.float64] | None":
-    """Seconds of those utterances that have any."""
+    """Seconds of every utterance, where durations are given."""
     import numpy as np
 
     from dcaplda.runtime.tables.text_tables import read_durations
@@ -156,9 +167,20 @@ def _seconds(options: Options, pool: "VectorTable") -> "NDArray[np.float64] | No
     if not options.durations:
         return None
     table = read_durations(options.durations, options.frame_shift)
-    found = np.array([table[name] for name in pool.ids if name in table], np.float64)
-    if not len(found):
-        raise InputError(f"'{options.durations}': has no duration of any of these utterances")
+    missing = [name for name in pool.ids if name not in table]
+    if missing:
+        raise InputError(
+            f"'{options.durations}': {len(missing)} of {len(pool.ids)} utterances have no "
+            f"duration, the first is '{missing[0]}'; complete the table, or leave --durations out"
+        )
+    found = np.array([table[name] for name in pool.ids], np.float64)
+    bad = np.flatnonzero(~((found > 0) & (found < np.inf)))
+    if len(bad):
+        name = pool.ids[int(bad[0])]
+        raise InputError(
+            f"'{options.durations}': '{name}' has {table[name]:g} seconds; expected a positive "
+            "number of seconds of speech"
+        )
     return found
 
 

@@ -138,6 +138,7 @@ def _score(
     log: Log,
     watch: _Stopwatch,
 ) -> _Scored:
+    from dcaplda.bin.common.sides import read_sessions
     from dcaplda.bin.common.trial_sides import match, short_trials
 
     begin, end = (len(trials) * k // options.num_parts for k in (options.part - 1, options.part))
@@ -148,16 +149,19 @@ def _score(
         begin, end = int(there[:begin].sum()), int(there[:end].sum())
         trials, model, row = trials.take(there), model[there], row[there]
     short = short_trials(options.min_duration, options.short, sides, model, row)
+    way = "joint" if options.places else options.multi_enroll
+    sessions = read_sessions(options, way, sides.enroll, sides.models, backend, log)
     if options.places:
         from dcaplda.bin.common.placed import placed_llrs
 
-        llrs = placed_llrs(options, backend, sides, (model[begin:end], row[begin:end]), log)
+        chosen = model[begin:end], row[begin:end]
+        llrs = placed_llrs(options, backend, sides, chosen, log, sessions)
         watch.lap("compare")
         if options.short == "zero":
             llrs[short[begin:end]] = 0.0
         done = trials.take(slice(begin, end))
         return _Scored(done, llrs, n_asked - (end - begin), int(short[begin:end].sum()))
-    enroll, test, groups = sides.voiceprints(backend, options.multi_enroll)
+    enroll, test, groups = sides.voiceprints(backend, options.multi_enroll, sessions)
     if not sides.models.single:
         from dcaplda.runtime.several import resolved_way
 

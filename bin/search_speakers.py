@@ -1,10 +1,10 @@
 """search-speakers: the enrolled speakers that each test utterance is most like."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dcaplda.bin.common.option_groups import Decision, TwoSides
+from dcaplda.bin.common.option_groups import Decision, PlaceBundles, TwoSides
 from dcaplda.bin.common.options import Log, Tool, option, run
 from dcaplda.runtime.errors import InputError, UsageError
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dcaplda.runtime.gallery.search import Ranking
 
     Named = Iterator[tuple[str, NDArray[np.float32]]]
+    Search = Callable[[NDArray[np.float32]], list[Ranking]]
 
 USAGE = """Find the enrolled speakers that each test utterance is most like.
 
@@ -24,7 +25,8 @@ Writes 'test speaker llr', the best speaker first, --top-k lines per test uttera
 of the test table. The speakers are a gallery file, or a Kaldi table of embeddings (with
 --spk2utt for speakers of several utterances) or of voiceprints (--enroll-voiceprints); a table
 can be kept as a gallery with --gallery-out. With --prior, the probability that the speaker is
-among the enrolled, each line ends with accept or reject: at most the first one is accepted.
+among the enrolled, each line ends with accept or reject: at most the first one is accepted. A
+gallery with speakers of several places takes --place-bundles (see score-trials).
 
 Usage: search-speakers [options] <model-dir> <gallery|enroll-rspecifier> <test-rspecifier> \
 <matches-wxfilename>
@@ -41,7 +43,7 @@ LACKING = "are missing"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Decision, TwoSides):
+class Options(PlaceBundles, Decision, TwoSides):
     """Options of search-speakers."""
 
     # Another prior than that of a trial: the candidates share it.
@@ -50,11 +52,14 @@ class Options(Decision, TwoSides):
     )
     top_k: int = option(10, "speakers per test utterance")
     gallery_out: str = option("", "keep the enrolled speakers in this new gallery file")
+    test_place: str = option("", "place of the tests, one of --place-bundles; else none of them")
 
     def check(self) -> None:
         """Check ranges."""
         if self.top_k < 1:
             raise ValueError(f"--top-k={self.top_k}: expected at least 1")
+        if self.test_place and not self.place_bundles:
+            raise ValueError("--test-place needs --place-bundles, which names the places")
 
 
 def body(options: Options, arguments: list[str], log: Log) -> int:
@@ -69,7 +74,15 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     check_output(target)
     needed = needed_posterior(options.cost_miss, options.cost_fa)
     backend = Backend.load(model_dir, threads=options.threads or None)
-    blocks = _speakers(options, enrolled, backend, log)
+    if options.place_bundles:
+        search, count, prober = _placed(options, enrolled, backend)
+    else:
+        blocks, prober = _speakers(options, enrolled, backend, log), backend
+        count = sum(len(block.numbers) for block in blocks)
+
+        def search(part: "NDArray[np.float32]") -> "list[Ranking]":
+            return rank(backend, blocks, part, options.top_k, options.prior)
+
     source = tested_side(options, test_table)
     timed = backend.info.uses_durations
     if timed:
@@ -78,12 +91,11 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     report_missing(tests.missing, LACKING, options.allow_missing, log)
     if not tests.ids:
         raise InputError(f"'{test_table}': no utterance is left to search for")
-    prints = tests.voiceprints(backend)
-    count = sum(len(block.numbers) for block in blocks)
+    prints = tests.voiceprints(prober)
     with writing(target) as stream:
         for begin in range(0, len(prints), TESTS_AT_ONCE):
             part = prints[begin : begin + TESTS_AT_ONCE]
-            rankings = rank(backend, blocks, part, options.top_k, options.prior)
+            rankings = search(part)
             names = tests.ids[begin : begin + TESTS_AT_ONCE]
             stream.write("".join(_lines(names, rankings, needed)).encode())
     log.info(f"searched {count} speakers for each of {len(tests.ids)} utterances")
@@ -102,16 +114,46 @@ def _lines(names: list[str], rankings: "list[Ranking]", needed: float) -> Iterat
             yield f"{name} {match.speaker} {np.float32(match.llr)}{verdict}\n"
 
 
-def _speakers(options: Options, enrolled: str, backend: "Backend", log: Log) -> "tuple[Block, ...]":
-    """The enrolled speakers of a gallery file or of a table."""
+def _placed(options: Options, enrolled: str, backend: "Backend") -> "tuple[Search, int, Backend]":
+    """A search in a gallery of several places, its size, and what makes voiceprints of tests."""
+    from dcaplda.bin.common.place_bundles import read_bundles
+    from dcaplda.runtime.backend import Backend
+    from dcaplda.runtime.gallery.speakers import Gallery
+    from dcaplda.runtime.verification import Speaker
+
+    if _is_table(enrolled) or options.spk2utt or options.enroll_voiceprints or options.gallery_out:
+        raise UsageError("--place-bundles is for galleries, which remember the place of speakers")
+    bundles = read_bundles(options.place_bundles)
+    if options.test_place and options.test_place not in bundles:
+        raise UsageError(f"--test-place={options.test_place}: is none of {', '.join(bundles)}")
+    places = {name: Backend.load(directory, threads=1) for name, directory in bundles.items()}
+    gallery = Gallery.open(enrolled, backend, create=False, places=places)
+    if not len(gallery):
+        raise InputError(f"'{enrolled}': the gallery is empty")
+    prober = places.get(options.test_place, backend)
+    model = prober.info.fingerprint, prober.info.parent
+
+    def search(part: "NDArray[np.float32]") -> "list[Ranking]":
+        probes = [Speaker(row[None], (), *model) for row in part]
+        return gallery.ranked(probes, options.top_k, options.prior)
+
+    return search, len(gallery), prober
+
+
+def _is_table(enrolled: str) -> bool:
     import re
 
+    return re.match(r"(ark|scp)[a-z,]*:", enrolled) is not None
+
+
+def _speakers(options: Options, enrolled: str, backend: "Backend", log: Log) -> "tuple[Block, ...]":
+    """The enrolled speakers of a gallery file or of a table."""
     import numpy as np
 
     from dcaplda.runtime.gallery.blocks import VoiceprintBlocks
     from dcaplda.runtime.gallery.speakers import Gallery
 
-    if not re.match(r"(ark|scp)[a-z,]*:", enrolled):
+    if not _is_table(enrolled):
         if options.spk2utt or options.enroll_voiceprints or options.gallery_out:
             raise UsageError(f"'{enrolled}' is a gallery; the options of tables do not go with it")
         with Gallery.open(enrolled, backend, create=False) as gallery:

@@ -4,7 +4,7 @@ import datetime
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,9 +22,14 @@ from dcaplda.runtime.bundle.manifest import (
 from dcaplda.runtime.bundle.writing import write_files
 from dcaplda.runtime.errors import BundleError, InputError
 from dcaplda.runtime.joint.layout import place_constants
+from dcaplda.runtime.joint.moved import moved_sides, usual_length
 from dcaplda.runtime.joint.place import adapted
 from dcaplda.runtime.joint.rows import JointModel
 from dcaplda.runtime.joint.stored import joint_bytes, parse_joint
+from dcaplda.runtime.several import joint_needed
+
+if TYPE_CHECKING:
+    from dcaplda.runtime.backend import Backend
 
 FEWEST_PEOPLE = 2.0
 """Below so many effective people a pool of several utterances is one voice, not a place."""
@@ -44,12 +49,24 @@ class Adaptation:
     """Effective number of people in the pool."""
     known: float
     """How much of a place's offset is known now, from 0 to 1."""
+    length: float
+    """Usual length of its utterances behind LDA: what moves voiceprints of the parent."""
+    seconds: tuple[float, float, float] | None = None
+    """Seconds of speech in all, of the shortest and of the longest utterance, where told."""
 
 
 def adapt_bundle(
-    directory: str | Path, info: ModelInfo, embeddings: ArrayLike, ids: list[str] | None = None
+    directory: str | Path,
+    info: ModelInfo,
+    embeddings: ArrayLike,
+    ids: list[str] | None = None,
+    seconds: ArrayLike | None = None,
 ) -> Adaptation:
-    """The bundle in `directory` for the place of these embeddings (n, D)."""
+    """The bundle in `directory` for the place of these embeddings (n, D).
+
+    `seconds` of speech are written into the manifest and change nothing else: utterances that
+    count by their seconds adapt no better (egs/recordings/RESULTS.md).
+    """
     joint = joint_of(directory, info)
     if joint is None:
         raise InputError(
@@ -61,6 +78,10 @@ def adapt_bundle(
     if is_empty(embeddings):
         raise InputError("no utterance to adapt with; give at least one, better thirty")
     pool = checks.embeddings(embeddings, "embeddings", info.embedding_dim, ids)
+    told = None
+    if seconds is not None:
+        times = checks.seconds(seconds, "durations", len(pool), True, ids).astype(np.float64)
+        told = float(times.sum()), float(times.min()), float(times.max())
     found = adapted(joint.scorer, pool)
     refuse_one_voice(len(pool), found.heard)
     model = joint.adapted(found)
@@ -69,6 +90,8 @@ def adapt_bundle(
         utterances=len(pool),
         people=found.heard,
         known=found.known,
+        length=usual_length(joint.scorer, pool.astype(np.float64)),
+        seconds=told,
     )
     made.files.update(_files(directory, info, model, made))
     return made
@@ -108,6 +131,20 @@ def write_adaptation(made: Adaptation, directory: str | Path) -> None:
     write_files(directory, made.files)
 
 
+def moved_voiceprints(
+    parent: "Backend", adapted: "Backend", voiceprints: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Voiceprints (n, K) of a model as those of one adapted from it, as near as they tell."""
+    here, there = joint_needed(parent), joint_needed(adapted)
+    length = adapted.info.manifest["adaptation"].get("length")
+    if not isinstance(length, float) or not 0 < length < np.inf:
+        raise InputError(
+            f"{adapted.directory}: does not tell the usual length of its utterances, which moves "
+            "voiceprints; adapt again with this dcaplda, or enrol again"
+        )
+    return there.rows(moved_sides(here.scorer, there.scorer, here.sides(voiceprints), length))
+
+
 def _files(
     directory: str | Path, info: ModelInfo, model: JointModel, made: Adaptation
 ) -> dict[str, bytes]:
@@ -129,8 +166,12 @@ def _files(
         "utterances": made.utterances,
         "people": round(made.people, 2),
         "known": round(made.known, 4),
+        "length": made.length,
         "parent": info.fingerprint,
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
+    if made.seconds is not None:
+        total, least, most = (round(value, 2) for value in made.seconds)
+        manifest["adaptation"]["seconds"] = {"total": total, "least": least, "most": most}
     text = json.dumps(manifest, indent=2, allow_nan=False) + "\n"
     return {**files, MANIFEST: text.encode()}

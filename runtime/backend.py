@@ -184,19 +184,22 @@ class Backend:
         seconds: ArrayLike | None = None,
         *,
         multi_enroll: str = "auto",
+        sessions: ArrayLike | None = None,
     ) -> Speaker:
         """A speaker from one embedding (D,) or several (n, D) and their seconds of speech.
 
         Of several utterances, `joint` keeps one voiceprint whose LLR is that of all of them under
         the model, for bundles trained for it; `scores` keeps a voiceprint of each and averages the
         LLRs (the paper's way); `voiceprints` averages what goes into the voiceprint and keeps
-        one. `auto` is `joint` where the bundle has it, else `scores`.
+        one. `auto` is `joint` where the bundle has it, else `scores`. `sessions` name the occasion
+        of each utterance (joint): several of one tell less than as many of different ones, if the
+        model was trained with init.sample_correlation above 0; without, all may be of one.
 
         >>> ann = backend.enroll(calls, seconds)
         >>> ann.warnings
         ()
         """
-        return verification.enroll(self, embeddings, seconds, multi_enroll)
+        return verification.enroll(self, embeddings, seconds, multi_enroll, sessions)
 
     def verify(
         self,
@@ -240,24 +243,42 @@ class Backend:
         speaker: Speaker | ArrayLike,
         embeddings: ArrayLike,
         seconds: ArrayLike | None = None,
+        *,
+        sessions: ArrayLike | None = None,
     ) -> Speaker:
-        """The speaker with more utterances: one voiceprint, as if enrolled with all of them."""
-        return verification.changed(self, speaker, embeddings, seconds, more=True)
+        """The speaker with more utterances: one voiceprint, as if enrolled with all of them.
+
+        `sessions` name occasions on which the speaker was not heard before; without, the new
+        utterances may be of the largest session that is in the voiceprint.
+        """
+        return verification.changed(self, speaker, embeddings, seconds, True, sessions)
 
     def remove_utterances(
         self,
         speaker: Speaker | ArrayLike,
         embeddings: ArrayLike,
         seconds: ArrayLike | None = None,
+        *,
+        sessions: ArrayLike | None = None,
     ) -> Speaker:
-        """The speaker without utterances that are in it; the others' embeddings are not needed."""
-        return verification.changed(self, speaker, embeddings, seconds, more=False)
+        """The speaker without utterances that are in it; the others' embeddings are not needed.
 
-    def adapted(self, embeddings: ArrayLike, *, ids: Sequence[str] | None = None) -> "Backend":
+        With `sessions` the utterances are all that there was of these.
+        """
+        return verification.changed(self, speaker, embeddings, seconds, False, sessions)
+
+    def adapted(
+        self,
+        embeddings: ArrayLike,
+        seconds: ArrayLike | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+    ) -> "Backend":
         """This model for the place of unlabelled utterances (n, D) (docs/adaptation.md).
 
         It lives as long as the program; `adapt-backend`, or `adaptation.write_adaptation`, keeps
-        it. Of no utterance at all it is this backend itself.
+        it. Of no utterance at all it is this backend itself. The seconds of speech, where given,
+        are noted in its manifest; all utterances count the same.
         """
         import tempfile
 
@@ -266,7 +287,7 @@ class Backend:
         if is_empty(embeddings):
             return self
         names = None if ids is None else list(ids)
-        made = adapt_bundle(self.directory, self.info, embeddings, names)
+        made = adapt_bundle(self.directory, self.info, embeddings, names, seconds)
         home = tempfile.TemporaryDirectory(prefix="dcaplda-")
         write_adaptation(made, Path(home.name) / "bundle")
         backend = Backend.load(Path(home.name) / "bundle", threads=self.threads)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dcaplda.runtime import checks, several
-from dcaplda.runtime.joint.rows import Sides
+from dcaplda.runtime.joint.rows import Sides, joined_sides
 from dcaplda.runtime.verification import (
     Figures,
     Speaker,
@@ -63,12 +63,7 @@ class Evidence:
         new = several.one_side(backend, matrix, times)
         heard = new
         if self._heard is not None:
-            both = Sides(
-                *(
-                    np.concatenate([getattr(side, name) for side in (self._heard, new)])
-                    for name in ("x", "count", "spread", "conditions")
-                )
-            )
+            both = joined_sides([self._heard, new])
             heard = joint.merged(both, np.zeros(2, np.int64), 1)
         llr = several.llr_of_sides(backend, self._enrolled, heard)
         found = test_figures(backend, matrix, times)

@@ -5,8 +5,8 @@ they mean by the limits stated here (`verdict`, `rows`). Nothing is adapted.
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,10 @@ CHANCE = 0.05
 """Several places, if so few pools of one place part as much."""
 STRANGE = 0.5
 """Share of embeddings of unusual length from which they are of another extractor."""
+SOME = 0.1
+"""Share of utterances outside of training's range from which on that is worth a word."""
+WELL_HEARD = 30
+"""Utterances from which on a place counted as heard when training looked what to expect."""
 FAR_QUANTILE = 3.09
 """Standard deviations of the 99.9th percentile: places farther off than that are like no place
 that training met."""
@@ -58,6 +62,12 @@ class Miscalibration:
 
     before: float
     after: float
+    few: float | None = None
+    """After fewer than WELL_HEARD utterances; None if the bundle does not tell."""
+
+    def expected(self, utterances: int) -> float:
+        """After so many utterances."""
+        return self.after if self.few is None or utterances >= WELL_HEARD else self.few
 
 
 @dataclass(frozen=True)
@@ -156,7 +166,28 @@ def far_offset(rank: int) -> float:
 
 
 def verdict(report: PlaceReport) -> Verdict:
-    """What to do; the first thing that is wrong decides."""
+    """What to do; the first thing that is wrong decides, and what else is odd is said too."""
+    judged = _judged(report)
+    return replace(judged, reasons=judged.reasons + tuple(_cautions(report)))
+
+
+def _cautions(report: PlaceReport) -> Iterator[str]:
+    """What lies outside of training's ranges without deciding anything."""
+    told = report.durations
+    if told is not None and told.trained is not None and told.outside >= SOME:
+        yield (
+            f"{100 * told.outside:.0f} % of the utterances last less or more than training's "
+            f"{told.trained.low:.1f} to {told.trained.high:.1f} s: if the trials do too, their "
+            "LLRs deserve less trust, adapted or not."
+        )
+    if SOME <= report.lengths.outside < STRANGE:
+        yield (
+            f"{100 * report.lengths.outside:.0f} % of the embeddings have a length that training "
+            "did not meet: look at those first."
+        )
+
+
+def _judged(report: PlaceReport) -> Verdict:
     for found in (_strange, _several, _far, _little):
         judged = found(report)
         if judged is not None:
@@ -237,8 +268,13 @@ def rows(report: PlaceReport) -> list[Row]:
     value = "not known"
     meaning = "the bundle has no figures of places held out of training"
     if told is not None:
-        value = f"{100 * told.before:.0f} % before, {100 * told.after:.0f} % after"
+        after = told.expected(report.utterances)
+        value = f"{100 * told.before:.0f} % before, {100 * after:.0f} % after"
         meaning = "of Cllr: of this bundle, at the training's places held out; not of this place"
+        if told.few is not None:
+            enough = report.utterances >= WELL_HEARD
+            heard = f"{WELL_HEARD} or more" if enough else f"fewer than {WELL_HEARD}"
+            meaning += f"; after {heard} utterances"
     return [*found, Row("miscalibration at new places", value, meaning)]
 
 
@@ -275,16 +311,17 @@ def _spread(values: NDArray[np.float64], trained: Range | None) -> Spread:
 
 
 def _miscalibration(manifest: Mapping[str, Any]) -> Miscalibration | None:
-    """The key `places` of `training` in model.json: {"before": share, "after": share}."""
+    """The key `places` of `training` in model.json: {"before", "after" and maybe "few": share}."""
     told = (manifest.get("training") or {}).get("places")
     if not told:
         return None
     try:
-        found = Miscalibration(float(told["before"]), float(told["after"]))
-    except (KeyError, TypeError, ValueError) as error:
+        few = None if told.get("few") is None else float(told["few"])
+        found = Miscalibration(float(told["before"]), float(told["after"]), few)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise BundleError(
             f"model.json: training.places is wrong ({error!r}); export again"
         ) from None
-    if not (math.isfinite(found.before) and math.isfinite(found.after)):
+    if not all(map(math.isfinite, (found.before, found.after, found.few or 0.0))):
         raise BundleError("model.json: training.places holds no numbers; export again")
     return found

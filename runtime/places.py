@@ -16,8 +16,16 @@ from dcaplda.runtime.adaptation import refuse_one_voice
 from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.joint.layout import LENGTHS_AT
 from dcaplda.runtime.joint.place import adapted
-from dcaplda.runtime.joint.rows import JointModel, Sides
-from dcaplda.runtime.several import joint_needed
+from dcaplda.runtime.joint.rows import JointModel, Sides, joined_sides
+from dcaplda.runtime.several import joint_needed, session_numbers
+from dcaplda.runtime.verification import (
+    Speaker,
+    Verification,
+    decided,
+    decision_rule,
+    test_figures,
+    test_warnings,
+)
 
 if TYPE_CHECKING:
     from dcaplda.runtime.backend import Backend
@@ -34,12 +42,16 @@ class PlacedSides:
 
 
 class Places:
-    """A backend and what was heard, unlabelled, at each of several places.
+    """A backend and what is known of several places: utterances heard there, or adapted bundles.
 
     >>> places = Places(backend, {"office": office_embeddings, "phone": phone_embeddings})
     >>> enrolled = places.sides(calls, seconds, ["office"] * 3, groups=[0, 0, 0])
     >>> tested = places.sides(call, 9.0, ["phone"])
     >>> places.llrs(enrolled, tested)
+
+    >>> places = Places.from_backends(backend, {"office": office, "phone": phone})
+    >>> ann = office.enroll(calls, seconds)
+    >>> places.verify(ann, call, 9.0, place="phone", prior=0.01).accept
     """
 
     def __init__(self, backend: "Backend", pools: Mapping[str, ArrayLike]) -> None:
@@ -50,6 +62,8 @@ class Places:
             raise InputError("this bundle is adapted to one place; give the one it was made of")
         self.names: list[str] = []
         self.models: list[JointModel] = []
+        self.fingerprints: list[str] = []
+        """Of the bundle of each place; empty where there is none."""
         for name, pool in pools.items():
             self.names.append(name)
             scorer = joint.scorer
@@ -59,6 +73,98 @@ class Places:
                 scorer = adapted(scorer, matrix)
                 refuse_one_voice(len(matrix), scorer.heard, f"place '{name}': ")
             self.models.append(joint.adapted(scorer))
+            self.fingerprints.append("")
+
+    @classmethod
+    def from_backends(cls, parent: "Backend", backends: Mapping[str, "Backend"]) -> "Places":
+        """Places by the bundles that were adapted to them; `parent` is what all were made of."""
+        places = cls(parent, {})
+        for name, backend in backends.items():
+            places.add(name, backend)
+        return places
+
+    def add(self, name: str, backend: "Backend") -> None:
+        """One more place, by its adapted bundle; the parent itself is a place of its own too."""
+        if name in self.names:
+            raise InputError(f"place '{name}' is known already; give it once")
+        parent, info = self.backend.info, backend.info
+        if parent.fingerprint not in (info.parent, info.fingerprint):
+            made_of = f"adapted from {info.parent[:12]}" if info.parent else "not adapted"
+            raise InputError(
+                f"place '{name}': {backend.directory} is {made_of}, and the model of these places "
+                f"is {parent.fingerprint[:12]}; adapt that model to the place (adapt-backend)"
+            )
+        self.names.append(name)
+        self.models.append(joint_needed(backend))
+        self.fingerprints.append(info.fingerprint)
+
+    def number(self, speaker: Speaker, what: str = "speaker") -> int:
+        """Which place a speaker was enrolled at."""
+        if speaker.model and speaker.model in self.fingerprints:
+            return self.fingerprints.index(speaker.model)
+        kin = self.backend.info.fingerprint in (speaker.model, speaker.parent)
+        raise InputError(
+            f"{what}: enrolled at a place that is none of {', '.join(self.names) or 'those given'} "
+            f"(model {speaker.model[:12] or 'not known'}); "
+            + ("give its bundle with the others" if kin else "enrol again")
+        )
+
+    def speakers(self, speakers: Sequence[Speaker]) -> PlacedSides:
+        """Sides of speakers whose voiceprints the bundles of these places made."""
+        found, place = [], []
+        for position, speaker in enumerate(speakers):
+            if len(speaker.voiceprints) != 1:
+                raise InputError(
+                    f"speaker {position}: {len(speaker.voiceprints)} voiceprints; enrol with "
+                    "multi_enroll='joint'"
+                )
+            place.append(self.number(speaker, f"speaker {position}"))
+            found.append(self.models[place[-1]].sides(speaker.voiceprints))
+        if not found:
+            raise InputError("speakers: none; there is nothing to score")
+        return PlacedSides(joined_sides(found), np.array(place, np.int64))
+
+    def told(self, voiceprints: NDArray[np.floating], place: int) -> NDArray[np.float32]:
+        """What voiceprints (n, K) of a place, by its number, tell: rows for told_llrs."""
+        sides = self.models[place].sides(voiceprints)
+        columns = [sides.x, sides.count, sides.spread, sides.conditions]
+        return np.column_stack(columns).astype(np.float32)
+
+    def told_llrs(
+        self,
+        enroll: NDArray[np.float32],
+        enroll_place: int,
+        test: NDArray[np.float32],
+        test_place: int,
+    ) -> NDArray[np.float32]:
+        """LLR of every row of `told` with every voiceprint (T, K) of a place; (E, T)."""
+        here, there = self.models[enroll_place], self.models[test_place]
+        rows, axes = enroll.astype(np.float64), here.layout.axes
+        enrolled = Sides(rows[:, :axes], rows[:, axes], rows[:, axes + 1], rows[:, axes + 2 :])
+        elsewhere = None if enroll_place == test_place else there
+        return here.llrs(enrolled, there.sides(test), elsewhere).astype(np.float32)
+
+    def verify(
+        self,
+        speaker: Speaker,
+        embedding: ArrayLike,
+        seconds: ArrayLike | None = None,
+        *,
+        place: str,
+        prior: float,
+        cost_miss: float = 1.0,
+        cost_fa: float = 1.0,
+    ) -> Verification:
+        """Does what was said at `place`, one utterance or several, come from that speaker?"""
+        rule = decision_rule(float(prior), float(cost_miss), float(cost_fa))
+        info = self.backend.info
+        matrix = checks.embeddings(embedding, "embedding", info.embedding_dim)
+        times = checks.seconds(seconds, "durations", len(matrix), info.uses_durations)
+        together = np.zeros(len(matrix), np.int64)
+        test = self.sides(matrix, times, [place] * len(matrix), together)
+        (llr,) = self.llrs(self.speakers([speaker]), test)
+        warnings = test_warnings(self.backend, test_figures(self.backend, matrix, times))
+        return decided(float(llr), rule, speaker.warnings + warnings)
 
     def sides(
         self,
@@ -66,10 +172,11 @@ class Places:
         seconds: ArrayLike | None,
         places: Sequence[str],
         groups: ArrayLike | None = None,
+        sessions: ArrayLike | None = None,
     ) -> PlacedSides:
         """Utterances (n, D) of these places; with `groups`, numbers from 0, one side of each.
 
-        The utterances of a group are of one place.
+        The utterances of a group are of one place; `sessions` are as in Backend.enroll.
         """
         singles = joint_needed(self.backend).sides(self.backend.voiceprints(embeddings, seconds))
         if isinstance(places, str):
@@ -99,7 +206,8 @@ class Places:
         if (of_group[numbers] != place).any():
             bad = int(numbers[np.argmax(of_group[numbers] != place)])
             raise InputError(f"groups: number {bad} has utterances of two places")
-        return PlacedSides(self.models[0].merged(made, numbers, n_groups), of_group)
+        named = session_numbers(self.backend, sessions, len(matrix))
+        return PlacedSides(self.models[0].merged(made, numbers, n_groups, named), of_group)
 
     def llrs(
         self,

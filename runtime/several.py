@@ -40,11 +40,18 @@ def joint_needed(backend: "Backend") -> "JointModel":
 
 
 def merged_voiceprints(
-    backend: "Backend", singles: Float32, groups: NDArray[np.int64], n_groups: int
+    backend: "Backend",
+    singles: Float32,
+    groups: NDArray[np.int64],
+    n_groups: int,
+    sessions: NDArray[np.int64] | None = None,
 ) -> Float32:
-    """One voiceprint of each group of voiceprints; a group of one keeps its bytes."""
+    """One voiceprint of each group of voiceprints; a group of one keeps its bytes.
+
+    `sessions` numbers the session of each voiceprint, where it is known.
+    """
     joint = joint_needed(backend)
-    made = joint.rows(joint.merged(joint.sides(singles), groups, n_groups))
+    made = joint.rows(joint.merged(joint.sides(singles), groups, n_groups, sessions))
     alone = np.bincount(groups, minlength=n_groups)[groups] == 1
     made[groups[alone]] = singles[alone]
     return made
@@ -84,11 +91,30 @@ def offsets_to_groups(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
 
 
-def one_side(backend: "Backend", embeddings: ArrayLike, seconds: ArrayLike | None) -> "Sides":
+def one_side(
+    backend: "Backend",
+    embeddings: ArrayLike,
+    seconds: ArrayLike | None,
+    sessions: ArrayLike | None = None,
+) -> "Sides":
     """Utterances (m, D) of one speaker as one side."""
     joint = joint_needed(backend)
     singles = backend.voiceprints(embeddings, seconds)
-    return joint.merged(joint.sides(singles), np.zeros(len(singles), np.int64), 1)
+    numbers = session_numbers(backend, sessions, len(singles))
+    return joint.merged(joint.sides(singles), np.zeros(len(singles), np.int64), 1, numbers)
+
+
+def session_numbers(
+    backend: "Backend", sessions: ArrayLike | None, count: int
+) -> NDArray[np.int64] | None:
+    """Numbers from 0 of sessions that are named by words or numbers; None if they are not told."""
+    if sessions is None:
+        return None
+    joint_needed(backend)
+    if isinstance(sessions, str) or np.ndim(sessions) != 1 or np.size(sessions) != count:
+        raise InputError(f"sessions: expected a list of {count}, one for each embedding")
+    found = np.unique(np.asarray(sessions), return_inverse=True)[1]
+    return found.reshape(-1).astype(np.int64)
 
 
 def llr_of_sides(backend: "Backend", enrolled: Float32, test: "Sides") -> float:
@@ -98,22 +124,34 @@ def llr_of_sides(backend: "Backend", enrolled: Float32, test: "Sides") -> float:
 
 
 def with_utterances(
-    backend: "Backend", voiceprints: Float32, embeddings: ArrayLike, seconds: ArrayLike | None
+    backend: "Backend",
+    voiceprints: Float32,
+    embeddings: ArrayLike,
+    seconds: ArrayLike | None,
+    sessions: ArrayLike | None = None,
 ) -> Float32:
-    """A speaker's voiceprint with more utterances in it."""
+    """A speaker's voiceprint with more utterances in it; `sessions` are new ones of hers."""
     joint = joint_needed(backend)
     singles = backend.voiceprints(embeddings, seconds)
+    numbers = session_numbers(backend, sessions, len(singles))
+    if numbers is not None:
+        numbers = np.concatenate([[-1], numbers])
     both = joint.sides(np.concatenate([_one(voiceprints), singles]))
-    return joint.rows(joint.merged(both, np.zeros(len(both), np.int64), 1))
+    return joint.rows(joint.merged(both, np.zeros(len(both), np.int64), 1, numbers))
 
 
 def without_utterances(
-    backend: "Backend", voiceprints: Float32, embeddings: ArrayLike, seconds: ArrayLike | None
+    backend: "Backend",
+    voiceprints: Float32,
+    embeddings: ArrayLike,
+    seconds: ArrayLike | None,
+    sessions: ArrayLike | None = None,
 ) -> Float32:
-    """A speaker's voiceprint without utterances that are in it."""
+    """A speaker's voiceprint without utterances that are in it; `sessions` go as a whole."""
     joint = joint_needed(backend)
-    part = one_side(backend, embeddings, seconds)
-    return joint.rows(joint.without(joint.sides(_one(voiceprints)), part))
+    part = one_side(backend, embeddings, seconds, sessions)
+    left = joint.without(joint.sides(_one(voiceprints)), part, sessions is not None)
+    return joint.rows(left)
 
 
 def _one(voiceprints: Float32) -> Float32:

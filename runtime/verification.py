@@ -37,6 +37,8 @@ class Speaker:
     """Where the enrolment lies outside what training saw."""
     model: str = ""
     """Fingerprint of the model that made it; empty if that is not known."""
+    parent: str = ""
+    """If that model is adapted to a place, fingerprint of the one that it was made of."""
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy:
@@ -61,12 +63,22 @@ class Verification:
 
 
 def enroll(
-    backend: "Backend", embeddings: ArrayLike, seconds: ArrayLike | None, multi_enroll: str
+    backend: "Backend",
+    embeddings: ArrayLike,
+    seconds: ArrayLike | None,
+    multi_enroll: str,
+    sessions: ArrayLike | None = None,
 ) -> Speaker:
     """A speaker from one or several utterances; see Backend.enroll."""
     multi_enroll = several.resolved_way(backend, multi_enroll)
     matrix = checks.embeddings(embeddings, "embeddings", backend.info.embedding_dim)
     count = len(matrix)
+    if sessions is not None and multi_enroll != "joint":
+        raise InputError(
+            f"sessions: multi_enroll='{multi_enroll}' takes utterances one by one; sessions count "
+            "in joint voiceprints (models trained with model.joint = true)"
+        )
+    numbers = several.session_numbers(backend, sessions, count)
     times = checks.seconds(seconds, "durations", count, backend.info.uses_durations)
     averaging = multi_enroll == "voiceprints" and count > 1
     groups = np.zeros(count, np.int64) if averaging else None
@@ -75,7 +87,8 @@ def enroll(
         raise InputError(f"embeddings: {_STRANGE}")
     singles = voiceprints if groups is None else None
     if multi_enroll == "joint" and count > 1:
-        voiceprints = several.merged_voiceprints(backend, voiceprints, np.zeros(count, np.int64), 1)
+        together = np.zeros(count, np.int64)
+        voiceprints = several.merged_voiceprints(backend, voiceprints, together, 1, numbers)
     warnings: tuple[str, ...] = ()
     if backend.familiarity.informed:
         # Each utterance is looked at by itself; an average may hide one that is strange.
@@ -87,7 +100,7 @@ def enroll(
             backend.familiarity.distances(singles),
             "enrolment",
         )
-    return Speaker(voiceprints, warnings, backend.info.fingerprint)
+    return Speaker(voiceprints, warnings, backend.info.fingerprint, backend.info.parent)
 
 
 def changed(
@@ -96,18 +109,19 @@ def changed(
     embeddings: ArrayLike,
     seconds: ArrayLike | None,
     more: bool,
+    sessions: ArrayLike | None = None,
 ) -> Speaker:
     """A speaker with more utterances, or with fewer."""
     enrolled = enrolled_voiceprints(backend, speaker)
     change = several.with_utterances if more else several.without_utterances
-    made = change(backend, enrolled, embeddings, seconds)
+    made = change(backend, enrolled, embeddings, seconds, sessions)
     if not math.isfinite(made.sum()):
         raise InputError(f"embeddings: {_STRANGE}")
     warnings = speaker.warnings if isinstance(speaker, Speaker) else ()
     if more:
         found = enroll(backend, embeddings, seconds, "scores").warnings
         warnings += tuple(line for line in found if line not in warnings)
-    return Speaker(made, warnings, backend.info.fingerprint)
+    return Speaker(made, warnings, backend.info.fingerprint, backend.info.parent)
 
 
 def verify(
@@ -251,9 +265,12 @@ def enrolled_voiceprints(backend: "Backend", speaker: Speaker | ArrayLike) -> Fl
     if speaker.model == backend.info.fingerprint:
         return speaker.voiceprints
     if speaker.model:
+        info = backend.info
+        kin = {speaker.model, speaker.parent} & {info.fingerprint, info.parent} - {""}
+        way = ", or compare the two places by Places.from_backends" if kin else ""
         raise InputError(
             f"speaker: enrolled with another model ({speaker.model[:12]}, this one is "
-            f"{backend.info.fingerprint[:12]}); enrol again"
+            f"{info.fingerprint[:12]}); enrol again{way}"
         )
     return checks.as_matrix(speaker.voiceprints, "speaker", backend.info.voiceprint_dim)
 

@@ -100,7 +100,15 @@ class Embeddings(Speakers, Threads, ScpRoot, FrameShift):
     """Tables of embeddings for a model: what is read with them, and what may be missing."""
 
     durations: str = option("", "seconds of speech of the utterances (utt2dur)")
+    sessions: str = option(
+        "", "session of each utterance of --spk2utt (utt2sess): several of one tell less (joint)"
+    )
     allow_missing: bool = option(False, "leave out what is missing, and count it")
+
+    def check(self) -> None:
+        """Sessions count where several utterances are taken together."""
+        if self.sessions and not self.spk2utt:
+            raise ValueError("--sessions needs --spk2utt: it counts for several utterances")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +131,8 @@ class TwoSides(Embeddings):
         check_choice(self, "multi_enroll", MULTI_ENROLL)
         if self.enroll_voiceprints and self.multi_enroll in ("voiceprints", "joint"):
             raise ValueError("--enroll-voiceprints: averaging belongs to enroll-speakers")
+        if self.enroll_voiceprints and self.sessions:
+            raise ValueError("--enroll-voiceprints: --sessions belongs to enroll-speakers")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,16 +151,27 @@ class TrialSides(Averaged, TwoSides):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlaceTables(ScpRoot):
+class PlaceBundles(CommonOptions):
+    """Bundles that were adapted to places, all from one."""
+
+    place_bundles: str = option(
+        "", "bundles adapted to places: office=dir,phone=dir, or a file of lines 'place dir'"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlaceTables(PlaceBundles, ScpRoot):
     """Utterances of several places (microphones, lines), and what was heard there unlabelled."""
 
     places: str = option("", "place of each utterance: 'utterance place' (joint models)")
     pool: str = option("", "rspecifier of unlabelled embeddings of these places, for --places")
 
     def check(self) -> None:
-        """A pool needs to know where it was heard."""
+        """A pool needs to know where it was heard, and bundles who was there."""
         if self.pool and not self.places:
             raise ValueError("--pool needs --places=utt2place, which also names its utterances")
+        if self.place_bundles and not self.places:
+            raise ValueError("--place-bundles needs --places=utt2place, the place of utterances")
 
 
 @dataclass(frozen=True, kw_only=True)

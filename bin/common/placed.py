@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from dcaplda.bin.common.option_groups import PlaceTables
 from dcaplda.bin.common.options import Log
+from dcaplda.bin.common.place_bundles import read_bundles
 from dcaplda.bin.common.trial_sides import Sides
 from dcaplda.bin.common.utterances import Utterances
 from dcaplda.runtime.backend import Backend
@@ -23,23 +24,42 @@ def placed_llrs(
     sides: Sides,
     trials: tuple[Index, Index],
     log: Log,
+    sessions: Index | None = None,
 ) -> NDArray[np.float32]:
     """LLRs of trials (model numbers, test rows)."""
     place_of = read_words(options.places)
+    bundles = read_bundles(options.place_bundles)
+    strange = sorted(set(bundles) - set(place_of.values()))
+    if strange:
+        raise InputError(
+            f"'{options.place_bundles}': no utterance of '{options.places}' is of "
+            f"'{strange[0]}'; are the names the same?"
+        )
     pools: dict[str, list[NDArray[np.float32]]] = {
-        name: [] for name in sorted(set(place_of.values()))
+        name: [] for name in sorted(set(place_of.values()) - set(bundles))
     }
     if options.pool:
         table = read_vectors(options.pool, options.scp_root)
         for name, vector in zip(table.ids, table.matrix, strict=True):
-            pools[_place(name, place_of, options.places)].append(vector)
+            place = _place(name, place_of, options.places)
+            if place in bundles:
+                raise InputError(
+                    f"'{options.pool}': '{name}' is of '{place}', which has the bundle "
+                    f"{bundles[place]}; leave out one of the two"
+                )
+            pools[place].append(vector)
     places = Places(backend, {name: np.array(pool) for name, pool in pools.items()})
+    heard = {name: len(pool) for name, pool in pools.items()}
+    for name, directory in bundles.items():
+        adapted = Backend.load(directory, threads=1)
+        places.add(name, adapted)
+        heard[name] = adapted.info.manifest.get("adaptation", {}).get("utterances", 0)
     for name, model in zip(places.names, places.models, strict=True):
         known = 100 * model.scorer.known
-        log.info(f"place {name}: {len(pools[name])} utterances heard, {known:.0f} % known")
+        log.info(f"place {name}: {heard[name]} utterances heard, {known:.0f} % known")
     models = sides.models
     groups = offsets_to_groups(models.offsets)
-    enroll = _placed(places, sides.enroll, place_of, options.places, models.rows, groups)
+    enroll = _placed(places, sides.enroll, place_of, options.places, models.rows, groups, sessions)
     test = _placed(places, sides.test, place_of, options.places)
     return places.llrs(enroll, test, *trials)
 
@@ -51,11 +71,12 @@ def _placed(
     table: str,
     rows: Index | None = None,
     groups: Index | None = None,
+    sessions: Index | None = None,
 ) -> PlacedSides:
     chosen = np.arange(len(utterances.ids)) if rows is None else rows
     names = [_place(utterances.ids[row], place_of, table) for row in chosen]
     seconds = None if utterances.seconds is None else utterances.seconds[chosen]
-    return places.sides(utterances.matrix[chosen], seconds, names, groups)
+    return places.sides(utterances.matrix[chosen], seconds, names, groups, sessions)
 
 
 def _place(name: str, place_of: dict[str, str], table: str) -> str:

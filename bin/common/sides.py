@@ -11,7 +11,7 @@ from dcaplda.bin.common.utterances import Models, Source, Utterances, arrange, l
 from dcaplda.runtime.backend import Backend
 from dcaplda.runtime.errors import InputError, UsageError
 from dcaplda.runtime.several import merged_voiceprints, offsets_to_groups, resolved_way
-from dcaplda.runtime.tables.text_tables import read_lists
+from dcaplda.runtime.tables.text_tables import read_lists, read_words
 
 Index = NDArray[np.int64]
 Float32 = NDArray[np.float32]
@@ -82,11 +82,12 @@ def model_voiceprints(
     multi_enroll: str,
     backend: Backend,
     made: Float32 | None = None,
+    sessions: Index | None = None,
 ) -> tuple[Float32, Index | None]:
     """Voiceprints of models, and the offsets that cut them if a model has several.
 
     multi_enroll is one of MULTI_ENROLL; `made` are the voiceprints of all utterances, where
-    they are known already.
+    they are known already; `sessions` number the session of each row of the models.
     """
     way = "scores" if utterances.source.are_voiceprints else resolved_way(backend, multi_enroll)
     groups = offsets_to_groups(models.offsets)
@@ -97,8 +98,40 @@ def model_voiceprints(
     if not np.array_equal(models.rows, np.arange(len(made))):
         made = made[models.rows]
     if way == "joint" and not models.single:
-        return merged_voiceprints(backend, made, groups, len(models.offsets) - 1), None
+        count = len(models.offsets) - 1
+        return merged_voiceprints(backend, made, groups, count, sessions), None
     return made, None if models.single else models.offsets
+
+
+def read_sessions(
+    options: Embeddings,
+    multi_enroll: str,
+    utterances: Utterances,
+    models: Models,
+    backend: Backend,
+    log: Log,
+) -> Index | None:
+    """Number of the session of each row of the models; None where --sessions is not given."""
+    if not options.sessions or models.single:
+        return None
+    way = resolved_way(backend, multi_enroll)
+    if way != "joint":
+        raise UsageError(
+            f"--sessions={options.sessions}: counts in joint voiceprints; this model takes several "
+            f"utterances by {way}: leave it out"
+        )
+    session_of = read_words(options.sessions)
+    names = [utterances.ids[row] for row in models.rows]
+    for name in names:
+        if name not in session_of:
+            raise InputError(f"'{options.sessions}': '{name}' has no session; add it")
+    assert backend.joint is not None
+    if backend.joint.scorer.correlation == 0:
+        log.warning(
+            "--sessions changes nothing: this model was trained with init.sample_correlation = 0"
+        )
+    number = {name: k for k, name in enumerate(sorted(set(session_of.values())))}
+    return np.array([number[session_of[name]] for name in names], np.int64)
 
 
 @dataclass(frozen=True)
@@ -135,6 +168,9 @@ def enrol(
         report_missing(models.missing, words, options.allow_missing, log)
         report_incomplete(models, options.spk2utt, options.allow_missing, log)
         names = [name for name in names if name not in models.missing]
-        made, offsets = model_voiceprints(utterances, models, multi_enroll, backend)
+        sessions = read_sessions(options, multi_enroll, utterances, models, backend, log)
+        made, offsets = model_voiceprints(
+            utterances, models, multi_enroll, backend, sessions=sessions
+        )
     cuts = list(range(len(names) + 1)) if offsets is None else offsets.tolist()
     return Enrolled(names, made, cuts, len(utterances.ids))

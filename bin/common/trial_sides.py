@@ -35,13 +35,15 @@ class Sides:
     models: Models
 
     def voiceprints(
-        self, backend: Backend, multi_enroll: str
+        self, backend: Backend, multi_enroll: str, sessions: Index | None = None
     ) -> tuple[Float32, Float32, Index | None]:
         """Voiceprints of both sides, and the offsets that cut the first into models, if any."""
         test = self.test.voiceprints(backend)
         shared = test if self.enroll is self.test else None
         how = "scores" if self.models.single else multi_enroll
-        enroll, offsets = model_voiceprints(self.enroll, self.models, how, backend, shared)
+        enroll, offsets = model_voiceprints(
+            self.enroll, self.models, how, backend, shared, sessions
+        )
         return enroll, test, offsets
 
 

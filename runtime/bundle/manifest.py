@@ -41,6 +41,12 @@ class ModelInfo:
     manifest: dict[str, Any] = field(repr=False)
     """All of model.json."""
 
+    @property
+    def parent(self) -> str:
+        """Fingerprint of the model that this one was adapted from; empty if it was not."""
+        told = self.manifest.get("adaptation")
+        return str(told.get("parent", "")) if isinstance(told, dict) else ""
+
 
 def sha256(content: bytes) -> str:
     """Hexadecimal digest."""

@@ -47,6 +47,17 @@ class Block:
         return self.used == len(self.numbers)
 
 
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Speakers of one place, by its number in Places (0 where there are no places)."""
+
+    place: int
+    blocks: tuple[Block, ...]
+
+    def __len__(self) -> int:
+        return sum(len(block.numbers) for block in self.blocks)
+
+
 def widen(rows: NDArray[np.float16], out: NDArray[np.float32]) -> None:
     """Write finite float16 rows as float32, many times faster than numpy's own conversion.
 

@@ -1,7 +1,7 @@
 """From voiceprints in blocks to names: the best matches of a probe, and whether one is it."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +17,10 @@ from dcaplda.runtime.several import refuse_both
 
 if TYPE_CHECKING:
     from dcaplda.runtime.backend import Backend
+
+
+Tile = Callable[[NDArray[np.float32], NDArray[np.float32]], NDArray[np.float32]]
+"""Probes (T, K) and rows (N, K) to LLRs (T, N)."""
 
 
 class Match(NamedTuple):
@@ -48,16 +52,8 @@ def rank(
     With a `prior` that the probe is one of the speakers, shared equally among them, also the
     probability of the best one.
     """
-    if top_k < 1:
-        raise InputError(f"top_k = {top_k}: expected at least 1")
-    if prior is not None:
-        check_prior(prior)
-    # A comparison prepares its enrolment side, which is cheap for the few probes and not for
-    # the gallery; where the model does not tell the sides apart, they change places.
-    symmetric = not backend.info.voiceprint_inputs
-    tile = backend.tile if symmetric else lambda left, right: backend.tile(right, left).T
-    if len(probes) == 1 and SEARCH in backend.info.further_graphs:
-        tile = backend.search_tile
+    check_search(top_k, prior)
+    tile = graph_tile(backend, len(probes))
     for block in blocks if backend.joint is not None else ():
         refuse_both(backend, block.rows[: block.used], probes)
     found = search_blocks(tile, blocks, probes, top_k, backend.threads, prior is not None)
@@ -71,12 +67,30 @@ def rank(
             probability = 0.0
             if found.mean_likelihood_ratio is not None:
                 mean = float(found.mean_likelihood_ratio[number])
-                probability = _posterior(matches[0].llr, mean, count, prior)
+                probability = best_posterior(matches[0].llr, mean, count, prior)
         rankings.append(Ranking(matches, probability))
     return rankings
 
 
-def _posterior(llr: float, mean_likelihood_ratio: float, count: int, prior: float) -> float:
+def check_search(top_k: int, prior: float | None) -> None:
+    """Raise unless these can be asked for."""
+    if top_k < 1:
+        raise InputError(f"top_k = {top_k}: expected at least 1")
+    if prior is not None:
+        check_prior(prior)
+
+
+def graph_tile(backend: "Backend", n_probes: int) -> Tile:
+    """LLRs of probes with rows of a gallery, by the graph that does it fastest."""
+    if n_probes == 1 and SEARCH in backend.info.further_graphs:
+        return backend.search_tile
+    # A comparison prepares its enrolment side, which is cheap for the few probes and not for
+    # the gallery; where the model does not tell the sides apart, they change places.
+    symmetric = not backend.info.voiceprint_inputs
+    return backend.tile if symmetric else lambda left, right: backend.tile(right, left).T
+
+
+def best_posterior(llr: float, mean_likelihood_ratio: float, count: int, prior: float) -> float:
     """Bayes: each of N speakers weighs prior / N * exp(LLR), nobody weighs 1 - prior."""
     best = math.log(prior) - math.log(count) + llr
     everything = np.logaddexp(math.log(prior) + mean_likelihood_ratio, math.log1p(-prior))

@@ -1,7 +1,7 @@
 """Gallery: enrolled speakers that survive a crash, searched at the speed of a matrix product."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,15 +11,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from dcaplda.runtime import checks
 from dcaplda.runtime.errors import InputError
-from dcaplda.runtime.gallery.blocks import Block, VoiceprintBlocks
-from dcaplda.runtime.gallery.search import Match, needed_posterior, rank
-from dcaplda.runtime.gallery.store import GalleryStore, Position
+from dcaplda.runtime.gallery.blocks import Block, Part
+from dcaplda.runtime.gallery.memory import SpeakersByPlace
+from dcaplda.runtime.gallery.schema import Entry, Position
+from dcaplda.runtime.gallery.search import Match, Ranking, needed_posterior, rank
+from dcaplda.runtime.gallery.store import GalleryStore
 from dcaplda.runtime.verification import Speaker
 
 if TYPE_CHECKING:
     from dcaplda.runtime.backend import Backend
+    from dcaplda.runtime.places import Places
 
 Float32 = NDArray[np.float32]
+
+MODEL_ITSELF = "(the model itself)"
+"""Name of the place of which a gallery's own model knows nothing."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,7 @@ class Identification:
 
 
 class Gallery:
-    """Speakers of one model in a file, and in memory for searches.
+    """Speakers of one model, or of several places of it, in a file, and in memory for searches.
 
     Any number of processes may have a gallery open. Each sees the changes of the others at its
     next search; only one writes at a time, the others wait. All methods may be called from
@@ -49,13 +55,20 @@ class Gallery:
     'ann'
     """
 
-    def __init__(self, store: GalleryStore, backend: "Backend") -> None:
+    def __init__(
+        self, store: GalleryStore, backend: "Backend", places: "Places | None" = None
+    ) -> None:
         self.backend = backend
+        self.places = places
+        """Places whose speakers may be here, the model's own last; None: it has no others."""
         self.storage = store.storage
         """float32 or float16."""
         self._store = store
-        self._speakers = VoiceprintBlocks(
-            store.path, backend.info.voiceprint_dim, np.dtype(store.storage)
+        self._speakers = SpeakersByPlace(
+            store.path,
+            backend.info.voiceprint_dim,
+            np.dtype(store.storage),
+            () if places is None else places.fingerprints,
         )
         self._seen = Position()
         self._seen_version: object = None
@@ -69,18 +82,43 @@ class Gallery:
         *,
         create: bool = True,
         storage: str = "float32",
+        places: Mapping[str, "Backend"] | None = None,
     ) -> "Gallery":
         """Open the gallery at `path`, or make one there unless `create` is false.
 
         A gallery that was made with another model is refused. `storage` counts for a new
         gallery: float16 halves file and memory and changes LLRs a little (docs/embedding.md).
+        `places` are models that were adapted from this one: speakers and probes that they enrolled
+        may be here too, and are compared as Places does it.
         """
-        return cls(GalleryStore(path, backend.info.fingerprint, storage, create), backend)
+        known = None
+        if places:
+            from dcaplda.runtime.places import Places
+
+            known = Places.from_backends(backend, {**places, MODEL_ITSELF: backend})
+        info = backend.info
+        store = GalleryStore(path, info.fingerprint, storage, create, info.parent)
+        return cls(store, backend, known)
+
+    def adapt(self, adapted: "Backend", path: str | Path) -> "Gallery":
+        """A new gallery at `path` with these speakers for a model adapted from this one's.
+
+        For speakers who were enrolled at the place, when it was not known yet. Voiceprints are
+        moved, not made again: what adaptation does before the length normalization needs the
+        length of each embedding, which they do not keep, and takes the usual one of the place
+        instead. On real data LLRs differed from those of speakers enrolled again by 0.06 to 0.09
+        (root mean square; 0.3 in one of a hundred), Cllr at 0.5 by less than 0.001
+        (egs/recordings/RESULTS.md). With the embeddings at hand, enrol again.
+        """
+        from dcaplda.runtime.gallery.moved import write_moved
+
+        write_moved(self, adapted, path)
+        return Gallery.open(path, adapted, create=False)
 
     def close(self) -> None:
         """Let go of file and memory."""
         self._store.close()
-        self._speakers.blocks = ()
+        self._speakers.clear()
 
     def __enter__(self) -> "Gallery":
         return self
@@ -98,8 +136,14 @@ class Gallery:
 
     def __iter__(self) -> Iterator[str]:
         """Ids in the order in which the speakers came."""
-        for block in self.blocks():
-            yield from block.ids[: len(block.numbers)]
+        parts = self._snapshot()
+        if len(parts) == 1:
+            for block in parts[0].blocks:
+                yield from block.ids[: len(block.numbers)]
+            return
+        blocks = [block for part in parts for block in part.blocks]
+        named = [pair for b in blocks for pair in zip(b.numbers.tolist(), b.ids, strict=False)]
+        yield from (name for _, name in sorted(named))
 
     def add(self, name: str, speaker: Speaker | ArrayLike) -> None:
         """Add a speaker under a new id; when this returns, it will survive a crash."""
@@ -107,7 +151,7 @@ class Gallery:
 
     def add_many(self, speakers: Iterable[tuple[str, Speaker | ArrayLike]]) -> None:
         """Add speakers, all or none; far faster than one by one."""
-        self._store.add((_checked_name(name), *self._packed(name, it)) for name, it in speakers)
+        self._store.add((_checked_name(name), self._packed(name, it)) for name, it in speakers)
         self._refresh(changed=True)
 
     def remove(self, *names: str) -> None:
@@ -117,7 +161,7 @@ class Gallery:
 
     def replace(self, name: str, speaker: Speaker | ArrayLike) -> None:
         """Give a speaker that is there new voiceprints."""
-        self._store.replace(name, *self._packed(name, speaker))
+        self._store.replace(name, self._packed(name, speaker))
         self._refresh(changed=True)
 
     def get(self, name: str) -> Speaker | None:
@@ -125,22 +169,50 @@ class Gallery:
         found = self._store.get(name)
         if found is None:
             return None
-        rows = np.frombuffer(found[0], self._speakers.dtype)
-        matrix = rows.reshape(-1, self.backend.info.voiceprint_dim).astype(np.float32)
-        return Speaker(matrix, found[1], self.backend.info.fingerprint)
+        info = self.backend.info
+        rows = np.frombuffer(found.data, self._speakers.dtype)
+        matrix = rows.reshape(-1, info.voiceprint_dim).astype(np.float32)
+        if found.place:
+            return Speaker(matrix, found.warnings, found.place, info.fingerprint)
+        return Speaker(matrix, found.warnings, info.fingerprint, info.parent)
 
     def search(self, probe: Speaker | ArrayLike, top_k: int = 10) -> list[Match]:
         """The speakers with the highest LLRs against one voiceprint, best first."""
-        return self.search_many(self._probe(probe), top_k)[0]
+        return self.ranked([probe], top_k)[0].matches
 
     def search_many(
         self, probes: Sequence[Speaker] | ArrayLike, top_k: int = 10
     ) -> list[list[Match]]:
         """The same for many probes, voiceprints (n, K) or speakers, far faster than one by one."""
-        if isinstance(probes, list | tuple) and probes and isinstance(probes[0], Speaker):
-            probes = np.concatenate([self._probe(it) for it in probes])
-        matrix = checks.as_matrix(probes, "probes", self.backend.info.voiceprint_dim)
-        return [it.matches for it in rank(self.backend, self.blocks(), matrix, top_k)]
+        if not (isinstance(probes, list | tuple) and probes and isinstance(probes[0], Speaker)):
+            probes = checks.as_matrix(probes, "probes", self.backend.info.voiceprint_dim)
+        return [it.matches for it in self.ranked(probes, top_k)]
+
+    def ranked(
+        self,
+        probes: Sequence[Speaker | ArrayLike] | Float32,
+        top_k: int,
+        prior: float | None = None,
+    ) -> list[Ranking]:
+        """The best speakers of each probe, or of each row of a matrix of the gallery's model."""
+        if isinstance(probes, np.ndarray):
+            matrix, places = probes, [""] * len(probes)
+        else:
+            matrix = np.concatenate([self._probe(it) for it in probes])
+            places = [self._place_of(it, "probe") for it in probes]
+        parts = self._snapshot()
+        if len(parts) == 1 and not any(places):
+            return rank(self.backend, parts[0].blocks, matrix, top_k, prior)
+        from dcaplda.runtime.gallery.placed_search import rank_placed
+
+        assert self.places is not None
+        numbers = np.array([self._number(place) for place in places])
+        found: dict[int, Ranking] = {}
+        for number in np.unique(numbers).tolist():
+            chosen = np.flatnonzero(numbers == number)
+            ranked = rank_placed(self.places, parts, matrix[chosen], number, top_k, prior)
+            found |= zip(chosen.tolist(), ranked, strict=True)
+        return [found[row] for row in range(len(matrix))]
 
     def identify(
         self,
@@ -160,7 +232,7 @@ class Gallery:
         'ann'
         """
         needed = needed_posterior(cost_miss, cost_fa)
-        (ranking,) = rank(self.backend, self.blocks(), self._probe(probe), 1, prior)
+        (ranking,) = self.ranked([probe], 1, prior)
         warnings = probe.warnings if isinstance(probe, Speaker) else ()
         if not ranking.matches:
             return Identification(None, -math.inf, 0.0, warnings)
@@ -171,14 +243,46 @@ class Gallery:
             best.speaker if ranking.posterior >= needed else None,
             best.llr,
             ranking.posterior,
-            warnings + (enrolled[1] if enrolled else ()),
+            warnings + (enrolled.warnings if enrolled else ()),
         )
 
     def blocks(self) -> tuple[Block, ...]:
-        """All speakers as of now; what is returned does not change any more."""
+        """All speakers as of now; what is returned does not change any more.
+
+        Of a gallery of one place: blocks do not tell whose place is which.
+        """
+        parts = self._snapshot()
+        if len(parts) > 1:
+            raise InputError(
+                f"{self._store.path}: has speakers of several places; search it by Gallery.search"
+            )
+        return parts[0].blocks
+
+    def _snapshot(self) -> list[Part]:
+        """All speakers as of now, by their place; those of the gallery's own model first."""
         with self._store.lock:
             self._refresh()
-            return self._speakers.blocks
+            parts = self._speakers.parts().items()
+        return [Part(self._number(place), blocks) for place, blocks in parts]
+
+    def _number(self, place: str) -> int:
+        """Of a place, "" being the gallery's own, in `places`."""
+        if self.places is None:
+            return 0
+        return self.places.fingerprints.index(place or self.backend.info.fingerprint)
+
+    def _place_of(self, speaker: Speaker | ArrayLike, what: str) -> str:
+        """Fingerprint of the place's model; empty if it is the gallery's own."""
+        if not isinstance(speaker, Speaker):
+            return ""
+        if speaker.model in ("", self.backend.info.fingerprint):
+            return ""
+        if self.places is not None and speaker.model in self.places.fingerprints:
+            return speaker.model
+        way = "enrol again with this one"
+        if speaker.parent == self.backend.info.fingerprint:
+            way = "open the gallery with it as one of its places"
+        raise InputError(f"{what}: enrolled with another model; {way}")
 
     def _probe(self, probe: Speaker | ArrayLike) -> Float32:
         matrix = self._matrix(probe, "probe")
@@ -190,15 +294,13 @@ class Gallery:
         return matrix
 
     def _matrix(self, speaker: Speaker | ArrayLike, what: str) -> Float32:
-        info = self.backend.info
-        if isinstance(speaker, Speaker):
-            if speaker.model not in ("", info.fingerprint):
-                raise InputError(f"{what}: enrolled with another model; enrol again with this one")
-            speaker = speaker.voiceprints
-        return checks.as_matrix(speaker, what, info.voiceprint_dim)
+        self._place_of(speaker, what)
+        rows = speaker.voiceprints if isinstance(speaker, Speaker) else speaker
+        return checks.as_matrix(rows, what, self.backend.info.voiceprint_dim)
 
-    def _packed(self, name: str, speaker: Speaker | ArrayLike) -> tuple[bytes, tuple[str, ...]]:
-        matrix = self._matrix(speaker, f"speaker '{name}'")
+    def _packed(self, name: str, speaker: Speaker | ArrayLike) -> Entry:
+        what = f"speaker '{name}'"
+        matrix = self._matrix(speaker, what)
         with np.errstate(over="ignore"):
             stored = matrix.astype(self._speakers.dtype)
         if self.storage == "float16" and not np.isfinite(stored).all():
@@ -206,7 +308,8 @@ class Gallery:
                 f"speaker '{name}': {np.abs(matrix).max():g} is more than float16 can hold; make a "
                 "gallery with storage='float32'"
             )
-        return stored.tobytes(), speaker.warnings if isinstance(speaker, Speaker) else ()
+        warnings = speaker.warnings if isinstance(speaker, Speaker) else ()
+        return Entry(stored.tobytes(), warnings, self._place_of(speaker, what))
 
     def _refresh(self, changed: bool = False) -> None:
         """Bring the memory up to the file, if this or another process changed it."""
@@ -214,17 +317,9 @@ class Gallery:
             version = self._store.data_version()
             if version == self._seen_version and not changed:
                 return
-            before = self._speakers.blocks
-            try:
-                with self._store.changes(self._seen) as (now, chunks, removed):
-                    if removed:
-                        self._speakers.remove(removed)
-                    for rows in chunks:
-                        self._speakers.append(rows)
-            except BaseException:
-                self._speakers.blocks = before
-                raise
-            self._seen = now
+            with self._store.changes(self._seen) as changes:
+                self._speakers.update(changes)
+            self._seen = changes.now
             self._seen_version = version
 
 

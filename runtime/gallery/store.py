@@ -14,48 +14,38 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from dcaplda.runtime.errors import GalleryError
-
-Result = TypeVar("Result")
-
-APPLICATION_ID = 0x64636147  # "dcaG", so that `file` and we recognise a gallery
-VERSION = 1
-PAGE_BYTES = 16384
-"""A large page holds a dozen voiceprints, which makes opening a gallery faster."""
-BUSY_SECONDS = 60.0
-LOG_BYTES = 64 << 20
-SPEAKERS_AT_ONCE = 512
-"""Speakers fetched at once when a gallery is opened."""
-STORAGES = ("float32", "float16")
-
-SCHEMA = (
-    "CREATE TABLE settings(name TEXT PRIMARY KEY, value TEXT NOT NULL)",
-    # AUTOINCREMENT: a number is never used again, not even the last one.
-    "CREATE TABLE speakers(number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, "
-    "warnings TEXT, voiceprints BLOB NOT NULL)",
-    "CREATE TABLE removals(step INTEGER PRIMARY KEY AUTOINCREMENT, number INTEGER NOT NULL)",
+from dcaplda.runtime.gallery.schema import (
+    APPLICATION_ID,
+    BUSY_SECONDS,
+    LOG_BYTES,
+    PAGE_BYTES,
+    PLACED_VERSION,
+    SCHEMA,
+    SPEAKERS_AT_ONCE,
+    STORAGES,
+    VERSION,
+    Changes,
+    Entry,
+    Position,
+    has_places,
+    read_places,
+    write_place,
 )
 
-Row = tuple[int, str, bytes]
-"""Number, id and the bytes of the voiceprints of a speaker."""
-
-
-@dataclass(frozen=True)
-class Position:
-    """How far a process has read: the last speaker and the last removal it knows of."""
-
-    number: int = 0
-    step: int = 0
+Result = TypeVar("Result")
 
 
 class GalleryStore:
     """The file of a gallery; safe to use from many threads and around a fork."""
 
-    def __init__(self, path: str | Path, fingerprint: str, storage: str, create: bool) -> None:
+    def __init__(
+        self, path: str | Path, fingerprint: str, storage: str, create: bool, parent: str = ""
+    ) -> None:
+        """`parent` is the model that this one was adapted from, for what is said of its gallery."""
         self.path = str(path)
         self.lock = threading.RLock()
         """Held while the file is used; whoever keeps a copy in memory guards it with this."""
@@ -66,7 +56,7 @@ class GalleryStore:
             raise GalleryError(f"{self.path}: no such gallery; add speakers to it first")
         _stores.add(self)
         with self._speaking():
-            self.storage = self._open_or_create(fingerprint, storage)
+            self.storage = self._open_or_create(fingerprint, storage, parent)
 
     @contextlib.contextmanager
     def _speaking(self) -> Iterator[sqlite3.Connection]:
@@ -100,17 +90,23 @@ class GalleryStore:
         self._connections += 1
         return connection
 
-    def _open_or_create(self, fingerprint: str, storage: str) -> str:
+    def _open_or_create(self, fingerprint: str, storage: str, parent: str) -> str:
         """Check what the file says of itself, or write that into an empty one."""
         with self._speaking() as connection:
             settings = _patiently(lambda: self._settings(connection, fingerprint, storage))
         if not {"version", "fingerprint", "storage"} <= settings.keys():
             raise GalleryError(f"{self.path}: its settings are damaged; restore a copy")
         version = int(settings["version"])
-        if version > VERSION:
+        if version > PLACED_VERSION:
             raise GalleryError(
                 f"{self.path}: format version {version} is newer than this dcaplda reads "
-                f"({VERSION}); upgrade dcaplda"
+                f"({PLACED_VERSION}); upgrade dcaplda"
+            )
+        if parent and settings["fingerprint"] == parent:
+            raise GalleryError(
+                f"{self.path}: holds voiceprints of the model that this one was adapted from; "
+                "enrol again from stored embeddings, move them by Gallery.adapt, or open it with "
+                "that model and give this one as one of its places"
             )
         if settings["fingerprint"] != fingerprint:
             raise GalleryError(
@@ -159,11 +155,11 @@ class GalleryStore:
                 connection.execute("ROLLBACK")
             raise
 
-    def add(self, speakers: Iterable[tuple[str, bytes, tuple[str, ...]]]) -> None:
-        """Store speakers (id, bytes, warnings), all of them or none."""
+    def add(self, speakers: Iterable[tuple[str, Entry]]) -> None:
+        """Store speakers by their ids, all of them or none."""
         with self._speaking() as connection, self._writing(connection):
-            for name, data, warnings in speakers:
-                self._insert(connection, name, data, warnings)
+            for name, entry in speakers:
+                self._insert(connection, name, entry)
 
     def remove(self, names: Iterable[str]) -> None:
         """Forget speakers, all of them or none."""
@@ -171,17 +167,16 @@ class GalleryStore:
             for name in names:
                 self._delete(connection, name)
 
-    def replace(self, name: str, data: bytes, warnings: tuple[str, ...]) -> None:
+    def replace(self, name: str, entry: Entry) -> None:
         """Give a speaker new voiceprints; nobody ever sees both or neither."""
         with self._speaking() as connection, self._writing(connection):
             self._delete(connection, name)
-            self._insert(connection, name, data, warnings)
+            self._insert(connection, name, entry)
 
-    def _insert(
-        self, connection: sqlite3.Connection, name: str, data: bytes, warnings: tuple[str, ...]
-    ) -> None:
+    def _insert(self, connection: sqlite3.Connection, name: str, entry: Entry) -> None:
+        data, warnings, place = entry
         try:
-            connection.execute(
+            cursor = connection.execute(
                 "INSERT INTO speakers(id, warnings, voiceprints) VALUES (?, ?, ?)",
                 (name, json.dumps(warnings) if warnings else None, data),
             )
@@ -189,6 +184,8 @@ class GalleryStore:
             raise GalleryError(
                 f"{self.path}: '{name}' is already there; replace or remove it"
             ) from None
+        if place:
+            write_place(connection, cursor.lastrowid, place)
 
     def _delete(self, connection: sqlite3.Connection, name: str) -> None:
         cursor = connection.execute("SELECT number FROM speakers WHERE id = ?", (name,))
@@ -197,15 +194,21 @@ class GalleryStore:
             raise GalleryError(f"{self.path}: there is no speaker '{name}'")
         connection.execute("DELETE FROM speakers WHERE number = ?", found)
         connection.execute("INSERT INTO removals(number) VALUES (?)", found)
+        if has_places(connection):
+            connection.execute("DELETE FROM placed WHERE number = ?", found)
 
-    def get(self, name: str) -> tuple[bytes, tuple[str, ...]] | None:
-        """Bytes and warnings of a speaker; None if there is no such speaker."""
+    def get(self, name: str) -> Entry | None:
+        """What is kept of a speaker; None if there is no such speaker."""
         with self._speaking() as connection:
             cursor = connection.execute(
-                "SELECT voiceprints, warnings FROM speakers WHERE id = ?", (name,)
+                "SELECT voiceprints, warnings, number FROM speakers WHERE id = ?", (name,)
             )
             found = cursor.fetchone()
-        return None if found is None else (found[0], tuple(json.loads(found[1] or "[]")))
+            if found is None:
+                return None
+            data, warnings, number = found
+            places = read_places(connection, "= ?", number)
+        return Entry(data, tuple(json.loads(warnings or "[]")), places.get(number, ""))
 
     def data_version(self) -> tuple[int, int]:
         """Something that changes when another process has changed the file."""
@@ -215,10 +218,8 @@ class GalleryStore:
             return self._connections, version
 
     @contextlib.contextmanager
-    def changes(self, since: Position) -> Iterator[tuple[Position, Iterator[list[Row]], list[int]]]:
-        """What happened after `since`, as of one moment: where we are now, speakers that are
-        there in the order of their numbers, some at a time, and numbers that were removed.
-        """
+    def changes(self, since: Position) -> Iterator[Changes]:
+        """What happened after `since`, as of one moment."""
         with self._speaking() as connection:
             connection.execute("BEGIN")
             try:
@@ -234,7 +235,8 @@ class GalleryStore:
                 )
                 now = Position(max(since.number, number or 0), step or 0)
                 chunks = iter(lambda: rows.fetchmany(SPEAKERS_AT_ONCE), [])
-                yield now, chunks, [number for (number,) in removed]
+                places = read_places(connection, "> ?", since.number)
+                yield Changes(now, chunks, [number for (number,) in removed], places)
             finally:
                 connection.execute("ROLLBACK")  # nothing was written
 

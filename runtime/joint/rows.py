@@ -4,7 +4,7 @@ A row of a joint model keeps what was averaged, so that an utterance can be adde
 without the others, and two rows of any numbers, or of two places, can be compared exactly.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -68,6 +68,12 @@ class Sides:
         return Sides(self.x[rows], self.count[rows], self.spread[rows], self.conditions[rows])
 
 
+def joined_sides(sides: Sequence[Sides]) -> Sides:
+    """Sides one after the other."""
+    names = ("x", "count", "spread", "conditions")
+    return Sides(*(np.concatenate([getattr(side, name) for side in sides]) for name in names))
+
+
 @dataclass(frozen=True, eq=False)
 class JointModel:
     """The scorer and the calibration of a bundle, for rows of any number of utterances."""
@@ -101,10 +107,28 @@ class JointModel:
         root: Array = np.sqrt(self.scorer.terms().cross)
         return root
 
-    def merged(self, sides: Sides, groups: NDArray[np.integer], n_groups: int) -> Sides:
-        """One side of each group of sides; `groups` numbers them from 0."""
+    def merged(
+        self,
+        sides: Sides,
+        groups: NDArray[np.integer],
+        n_groups: int,
+        sessions: NDArray[np.integer] | None = None,
+    ) -> Sides:
+        """One side of each group of sides; `groups` numbers them from 0.
+
+        `sessions` numbers the session of each side; without it, those of a group may all be of one.
+        """
         weights = sides.count
         total: Array = np.bincount(groups, weights, n_groups).astype(np.float64)
+        lengths = weights * np.sqrt(self.one_session(sides))
+        owner, session = np.arange(n_groups), groups
+        if sessions is not None:
+            pairs, session = np.unique(
+                np.column_stack([groups, sessions]), axis=0, return_inverse=True
+            )
+            owner, session = pairs[:, 0], session.reshape(-1)
+        squares = np.bincount(session, lengths, len(owner)) ** 2
+        shared = np.bincount(owner, squares, n_groups) / total**2
         share = weights / total[groups]
 
         def mean(values: Array) -> Array:
@@ -112,10 +136,27 @@ class JointModel:
             np.add.at(sums, groups, values * share[:, None])
             return sums
 
-        return self._counted(mean(sides.x), total, mean(sides.conditions))
+        return self._counted(mean(sides.x), total, mean(sides.conditions), shared)
 
-    def without(self, side: Sides, part: Sides) -> Sides:
-        """One side without the utterances of another (one each) that is part of it."""
+    def one_session(self, sides: Sides) -> Array:
+        """Share of a side's pairs of utterances (i, j), i = j too, that are of one session; (n,).
+
+        The spread keeps it: u = c h + (1 - c) / n with the correlation c within a session. Of
+        sessions with n_1, n_2, ... utterances it is h = (n_1^2 + n_2^2 + ...) / n^2.
+        """
+        correlation = self.scorer.correlation
+        if correlation == 0:
+            return np.ones(len(sides))
+        shared = (sides.spread - (1.0 - correlation) / sides.count) / correlation
+        # Spreads of stored rows are rounded; what is almost one session is one.
+        return np.where(shared > 1.0 - 1e-4, 1.0, np.maximum(shared, 1.0 / sides.count))
+
+    def without(self, side: Sides, part: Sides, whole_sessions: bool = False) -> Sides:
+        """One side without the utterances of another (one each) that is part of it.
+
+        `whole_sessions`: the part is all that there was of its sessions; else it is taken from the
+        largest, so that giving back undoes adding.
+        """
         left = side.count - part.count
         if not (left >= 1).all():
             raise InputError(
@@ -127,13 +168,17 @@ class JointModel:
             kept: Array = (side.count[:, None] * whole - part.count[:, None] * gone) / left[:, None]
             return kept
 
-        return self._counted(rest(side.x, part.x), left, rest(side.conditions, part.conditions))
+        lengths, gone = (it.count * np.sqrt(self.one_session(it)) for it in (side, part))
+        squares = lengths**2 - gone**2 if whole_sessions else (lengths - gone) ** 2
+        shared = np.clip(squares / left**2, 1.0 / left, 1.0)
+        x, conditions = rest(side.x, part.x), rest(side.conditions, part.conditions)
+        return self._counted(x, left, conditions, shared)
 
-    def _counted(self, x: Array, count: Array, conditions: Array) -> Sides:
+    def _counted(self, x: Array, count: Array, conditions: Array, shared: Array) -> Sides:
         conditions = conditions.copy()
         conditions[:, -2] = np.log(count)
-        spread = np.array([self.scorer.spread(float(number)) for number in count])
-        return Sides(x, count, spread, conditions)
+        correlation = self.scorer.correlation
+        return Sides(x, count, correlation * shared + (1.0 - correlation) / count, conditions)
 
     def rows(self, sides: Sides) -> Float32:
         """Voiceprints of sides, to be compared by the graphs with single tests; (n, K)."""

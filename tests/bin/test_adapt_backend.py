@@ -54,6 +54,29 @@ def test_a_pool_that_tells_little_says_so_without_a_report(bundle, tmp_path: Pat
     assert "WARNING: Collect more" in capsys.readouterr().err
 
 
+def test_durations_are_noted_in_the_manifest(bundle: Path, tmp_path: Path, capsys) -> None:
+    (tmp_path / "utt2dur").write_text("".join(f"p{i} {i + 2}.5\n" for i in range(20)))
+    given = [str(bundle), table(tmp_path, place_pool(20)), str(tmp_path / "office")]
+    assert main([f"--durations={tmp_path / 'utt2dur'}", *given]) == 0
+    told = Backend.load(tmp_path / "office").info.manifest["adaptation"]["seconds"]
+    assert told == {"total": 240.0, "least": 2.5, "most": 21.5}
+    assert "240 s of speech, 2.5 to 21.5 s per utterance" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ("p0 3.0\np1 4.0\n", "1 of 3 utterances have no duration, the first is 'p2'"),
+        ("p0 3.0\np1 0\np2 1.0\n", "'p1' has 0 seconds"),
+    ],
+)
+def test_bad_durations_are_refused(bundle, tmp_path: Path, capsys, lines: str, words: str) -> None:
+    (tmp_path / "utt2dur").write_text(lines)
+    given = [str(bundle), table(tmp_path, place_pool(3)), str(tmp_path / "office")]
+    refuse([f"--durations={tmp_path / 'utt2dur'}", *given], words, capsys)
+    assert not (tmp_path / "office").exists()
+
+
 def refuse(arguments: list[str], words: str, capsys) -> None:
     """Status 1, and one line of error, which is the last."""
     assert main(["--print-args=false", *arguments]) == 1

@@ -195,3 +195,28 @@ def check_with_tools(exp: Path, way: str) -> None:
     found = dict(zip(head, values, strict=True))
     row = next(r for r in lines(exp / "joint/multi.tsv") if r.startswith(f"dom0\t0\t{way}\t30\t"))
     assert float(found["cllr_0.5"]) == pytest.approx(float(row.split("\t")[4]), abs=2e-6)
+
+
+@pytest.mark.torch
+def test_moved_voiceprints_are_measured_against_enrolling_again(data, tmp_path) -> None:
+    """Enrolling again differs by nothing from itself, and moving by less than the centre alone."""
+    from joint_models import joint_bundle, place_pool
+    from kaldi_files import write_scp
+
+    names = list(words(data / "utt2spk"))
+    vectors = place_pool(len(names))  # of the size that the small model takes
+    write_scp(data, dict(zip(names, vectors, strict=True)), "xvector")
+    models = {"trials": "trials_models", "models": "models"}
+    assert halve(data, tmp_path / "out", **models).returncode == 0
+    command = [sys.executable, RECIPE / "local/moved_voiceprints.py"]
+    given = [joint_bundle(tmp_path / "bundle"), data, tmp_path / "out", data / "models"]
+    done = subprocess.run([*command, *given], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines()]
+    assert [row[:2] for row in rows[:3]] == [
+        ["12", way] for way in ("enrolled again", "moved", "centre only")
+    ]
+    again, moved, centre = (float(row[3]) for row in rows[:3])
+    assert again == 0.0 < moved < centre
+    wrong = subprocess.run([*command, data], capture_output=True, text=True)
+    assert wrong.returncode == 1 and len(wrong.stderr.splitlines()) == 1

@@ -170,6 +170,33 @@ def test_a_graph_without_the_constants_is_a_bundle_error(bundle: Path, tmp_path:
         adapt_bundle(copy, read_info(copy), place_pool(9))
 
 
+# Seconds
+
+
+def test_seconds_are_noted_and_change_nothing_else(backend: Backend) -> None:
+    seconds = np.linspace(1.5, 20.5, 20)
+    told, untold = backend.adapted(place_pool(20), seconds), backend.adapted(place_pool(20))
+    noted = told.info.manifest["adaptation"]["seconds"]
+    assert noted == {"total": pytest.approx(220.0), "least": 1.5, "most": 20.5}
+    assert "seconds" not in untold.info.manifest["adaptation"]
+    assert told.info.fingerprint == untold.info.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        ([1.0, 2.0], "2 durations for 3 embeddings"),
+        ([1.0, -2.0, 3.0], "'b1' has -2.0 seconds"),
+        ([1.0, 2.0, np.nan], "'b2' has nan seconds"),
+        (["x", 1.0, 2.0], "not numbers"),
+    ],
+)
+def test_bad_seconds_are_one_line(backend: Backend, seconds, words: str) -> None:
+    with pytest.raises(InputError, match=words) as error:
+        backend.adapted(place_pool(3), seconds, ids=["b0", "b1", "b2"])
+    assert "\n" not in str(error.value)
+
+
 # Writing
 
 

@@ -18,6 +18,7 @@ from dcaplda.runtime.place_report import (
     AVOID,
     COLLECT,
     NOTHING,
+    Miscalibration,
     PlaceReport,
     Spread,
     describe_place,
@@ -144,6 +145,32 @@ def test_the_verdict_follows_from_the_limits(change: dict, action: str, says: st
     assert text(replace(USUAL, **change))[0] == judged.headline
 
 
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"durations": Spread(1, 2, 3, Range(2, 9), 0.3)}, "30 % of the utterances last less or"),
+        ({"lengths": Spread(5, 6, 9, Range(4, 8), 0.2)}, "20 % of the embeddings have a length"),
+        ({"durations": Spread(1, 2, 3, Range(2, 9), 0.05)}, None),
+        ({"durations": Spread(1, 2, 3, None, 0.0)}, None),
+    ],
+)
+def test_what_lies_outside_of_training_is_said_with_the_verdict(change: dict, says) -> None:
+    judged, usual = verdict(replace(USUAL, **change)), verdict(USUAL)
+    assert (judged.action, judged.reasons[0]) == (usual.action, usual.reasons[0])
+    if says is None:
+        assert judged == usual
+    else:
+        assert len(judged.reasons) == 2 and says in judged.reasons[1]
+
+
+def test_what_to_expect_depends_on_how_much_was_heard() -> None:
+    told = Miscalibration(0.3, 0.1, few=0.2)
+    for utterances, after, heard in ((29, "20 %", "fewer than 30"), (30, "10 %", "30 or more")):
+        shown = rows(replace(USUAL, miscalibration=told, utterances=utterances))[-1]
+        assert shown.value == f"30 % before, {after} after"
+        assert f"after {heard} utterances" in shown.meaning
+
+
 def test_what_is_not_known_is_said() -> None:
     told = {row.name: row for row in rows(replace(USUAL, mixture=None))}
     assert told["miscalibration at new places"].value == "not known"
@@ -174,11 +201,20 @@ def test_lengths_and_durations_are_compared_with_training(scorer) -> None:
     assert "not told by the bundle" in " ".join(text(bare))
 
 
+ODD = {"before": 0.3, "after": 0.1, "few": "inf"}
+
+
 def test_miscalibration_is_read_where_the_bundle_tells_it(scorer) -> None:
     pool = np.random.default_rng(5).standard_normal((10, RANK))
     told = describe_place(scorer, info({"before": 0.3, "after": 0.1}), pool)
     assert "30 % before, 10 % after" in " ".join(text(told))
-    for wrong in ({"before": 0.3}, {"before": "x", "after": 1}, {"before": "nan", "after": 1}, 3):
+    for wrong in (
+        {"before": 0.3},
+        {"before": "x", "after": 1},
+        {"before": "nan", "after": 1},
+        3,
+        ODD,
+    ):
         with pytest.raises(BundleError, match="training.places"):
             describe_place(scorer, info(wrong), pool)
 
@@ -215,9 +251,7 @@ def test_the_tool_writes_page_and_text(tmp_path: Path, capsys) -> None:
     assert all(line in err for line in lines) and lines[0] in page.read_text()
     (tmp_path / "other").write_text("nobody 3.0\n")
     assert main([f"--report={page}", f"--durations={tmp_path / 'other'}", *given]) == 1
-    assert "has no duration of any" in capsys.readouterr().err
-    assert main([f"--durations={tmp_path / 'utt2dur'}", *given]) == 1
-    assert "--durations is for the report" in capsys.readouterr().err
+    assert "25 of 25 utterances have no duration, the first is 'u0'" in capsys.readouterr().err
 
 
 @pytest.mark.torch

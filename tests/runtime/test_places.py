@@ -82,6 +82,67 @@ def test_one_place_is_what_its_adapted_bundle_gives(backend, pools) -> None:
     np.testing.assert_allclose(found, expected, atol=1e-4, rtol=1e-5)
 
 
+@pytest.fixture(scope="module")
+def adapted_backends(backend, pools) -> dict[str, Backend]:
+    return {name: backend.adapted(pools[name]) for name in ("office", "phone")}
+
+
+def test_bundles_of_places_are_what_their_pools_are(backend, pools, adapted_backends) -> None:
+    """Bit for bit: a bundle keeps the place in float64."""
+    by_pool = Places(backend, {name: pools[name] for name in adapted_backends})
+    by_bundle = Places.from_backends(backend, adapted_backends)
+    (enroll, enroll_seconds), (test, test_seconds) = utterances(4, 3), utterances(2, 4)
+    llrs = []
+    for places in (by_pool, by_bundle):
+        enrolled = places.sides(enroll, enroll_seconds, ["office"] * 4, [0, 0, 0, 1])
+        tested = places.sides(test, test_seconds, ["phone", "office"])
+        llrs.append(places.llrs(enrolled, tested, [0, 0, 1, 1], [0, 1, 0, 1]))
+    np.testing.assert_array_equal(*llrs)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("place", ["office", "phone"])
+def test_speakers_of_a_place_are_compared_at_another(backend, adapted_backends, count, place):
+    """A voiceprint of the office's bundle is what `sides` makes of its utterances (float32)."""
+    places = Places.from_backends(backend, adapted_backends)
+    (enroll, enroll_seconds), (test, test_seconds) = utterances(count, 3), utterances(2, 4)
+    ann = adapted_backends["office"].enroll(enroll, enroll_seconds)
+    assert ann.parent == backend.info.fingerprint
+    enrolled = places.sides(enroll, enroll_seconds, ["office"] * count, np.zeros(count, int))
+    tested = places.sides(test, test_seconds, [place] * 2, [0, 0])
+    expected = places.llrs(enrolled, tested)
+    found = places.llrs(places.speakers([ann]), tested)
+    np.testing.assert_allclose(found, expected, atol=2e-3, rtol=1e-4)
+    answer = places.verify(ann, test, test_seconds, place=place, prior=0.1)
+    assert answer.llr == pytest.approx(found[0], abs=1e-6)
+    assert answer.threshold == pytest.approx(np.log(9.0))
+
+
+def test_bundles_of_other_models_are_refused(backend, adapted_backends, tmp_path) -> None:
+    other = Backend.load(joint_bundle(tmp_path / "other", seed=1), threads=1)
+    stranger = other.adapted(place_pool(9))
+    with pytest.raises(InputError, match="place 'car': .* is adapted from .*; adapt that model"):
+        Places.from_backends(backend, {**adapted_backends, "car": stranger})
+    with pytest.raises(InputError, match="place 'car': .* is not adapted"):
+        Places.from_backends(backend, {"car": other})
+    places = Places.from_backends(backend, adapted_backends)
+    with pytest.raises(InputError, match="place 'office' is known already"):
+        places.add("office", adapted_backends["phone"])
+    calls = utterances(2, 3)
+    with pytest.raises(InputError, match="none of office, phone .*; give its bundle"):
+        places.speakers([backend.enroll(*calls)])
+    with pytest.raises(InputError, match="none of office, phone .*; enrol again"):
+        places.speakers([stranger.enroll(*calls)])
+    scores = adapted_backends["office"].enroll(*calls, multi_enroll="scores")
+    with pytest.raises(InputError, match="2 voiceprints; enrol with multi_enroll='joint'"):
+        places.speakers([scores])
+    with pytest.raises(InputError, match="speakers: none"):
+        places.speakers([])
+    ann = adapted_backends["office"].enroll(*calls)
+    with pytest.raises(InputError, match="enrol again, or compare the two places by Places.from_"):
+        adapted_backends["phone"].verify(ann, calls[0][0], 3.0, prior=0.1)
+
+
 def test_mistakes_are_named(backend, pools) -> None:
     vectors, seconds = utterances(2, 5)
     places = Places(backend, pools)
@@ -151,10 +212,86 @@ def test_score_trials_compares_across_places(case, backend, pools, capsys) -> No
     )
 
 
+@pytest.mark.parametrize("as_file", [False, True])
+def test_score_trials_takes_bundles_of_places(case, adapted_backends, capsys, as_file) -> None:
+    folder = Path(case["folder"])
+    told = [f"--places={folder}/utt2place"]
+    assert run(case, *told, f"--pool={case['pool']}") == 0
+    expected = (folder / "scores").read_text()
+    named = {name: str(it.directory) for name, it in adapted_backends.items()}
+    given = ",".join(f"{name}={directory}" for name, directory in named.items())
+    if as_file:
+        lines = "".join(f"{name} {directory}\n" for name, directory in named.items())
+        (folder / "bundles").write_text(lines)
+        given = f"{folder}/bundles"
+    (folder / "scores").unlink()
+    capsys.readouterr()
+    assert run(case, *told, f"--place-bundles={given}") == 0
+    assert "place phone: 8 utterances heard" in capsys.readouterr().err
+    assert (folder / "scores").read_text() == expected
+
+
+def test_a_place_may_have_a_bundle_and_another_a_pool(case, pools, adapted_backends) -> None:
+    folder = Path(case["folder"])
+    told = [f"--places={folder}/utt2place"]
+    assert run(case, *told, f"--pool={case['pool']}") == 0
+    expected = (folder / "scores").read_text()
+    rows = {f"p{i}": np.asarray(row, np.float32) for i, row in enumerate(pools["phone"])}
+    pool = f"--pool=scp:{write_scp(folder, rows, 'phone')}"
+    bundle = f"--place-bundles=office={adapted_backends['office'].directory}"
+    assert run(case, *told, pool, bundle) == 0
+    assert (folder / "scores").read_text() == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("office={office},office={office}", "is not one place=dir"),
+        ("office=", "'office=' is not one place=dir"),
+        ("attic={office}", "is of 'attic'; are the names the same?"),
+        ("office={folder}/nowhere", "has no model.json"),
+        ("office={stranger}", "place 'office': {stranger} is not adapted"),
+        ("{folder}/nofile", "nofile"),
+    ],
+)
+def test_bad_bundles_are_one_line(case, adapted_backends, tmp_path, capsys, given, message) -> None:
+    stranger = joint_bundle(tmp_path / "stranger", seed=1)
+    names = {**case, "office": adapted_backends["office"].directory, "stranger": stranger}
+    folder = Path(case["folder"])
+    told = f"--place-bundles={given.format(**names)}"
+    assert run(case, f"--places={folder}/utt2place", told) == 1
+    assert message.format(**names) in capsys.readouterr().err.splitlines()[-1]
+    assert not (folder / "scores").exists()
+
+
+def test_a_pool_and_a_bundle_of_one_place_are_one_too_many(case, adapted_backends, capsys) -> None:
+    folder = Path(case["folder"])
+    bundle = f"--place-bundles=office={adapted_backends['office'].directory}"
+    assert run(case, f"--places={folder}/utt2place", f"--pool={case['pool']}", bundle) == 1
+    assert "'o0' is of 'office', which has the bundle" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_sessions_count_between_places_too(case, backend, pools) -> None:
+    folder = Path(case["folder"])
+    (folder / "utt2sess").write_text("a1 s1\na2 s2\na3 s1\n")
+    told = [f"--places={folder}/utt2place", f"--pool={case['pool']}"]
+    assert run(case, *told, f"--sessions={folder}/utt2sess") == 0
+    found = [float(line.split()[2]) for line in (folder / "scores").read_text().splitlines()]
+    vectors, seconds = utterances(5, 6)
+    places = Places(backend, {key: pools[key] for key in ("office", "phone")})
+    sessions = ["s1", "s2", "s1"]
+    enrolled = places.sides(vectors[:3], seconds[:3], ["office"] * 3, [0, 0, 1], sessions)
+    assert enrolled.sides.spread[0] == pytest.approx(0.5)
+    tested = places.sides(vectors[3:], seconds[3:], ["phone"] * 2)
+    expected = places.llrs(enrolled, tested, [0, 1, 0], [0, 1, 1])
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--pool={pool}"], "--pool needs --places"),
+        (["--place-bundles=office=x"], "--place-bundles needs --places"),
         (["--places={folder}/few"], "'a1' has no place"),
         (["--places={folder}/utt2place", "--score-norm=s", "--cohort={pool}"], "no --score-norm"),
     ],

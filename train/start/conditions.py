@@ -96,7 +96,8 @@ def expected_loss(
 ) -> dict[str, float] | None:
     """Share of Cllr at 0.5 that miscalibration costs at places held out, before and after hearing.
 
-    The scorer has not seen these places; the calibration has, so it is the least to expect.
+    `few`, where there are such episodes, is after fewer than WELL_HEARD utterances. The scorer has
+    not seen these places; the calibration has, so it is the least to expect.
     """
     kinds = {
         "before": [e for e in episodes if e.heard == 0],
@@ -104,6 +105,8 @@ def expected_loss(
     }
     if not all(kinds.values()):
         return None
+    few = [e for e in episodes if 0 < e.heard < WELL_HEARD]
+    kinds |= {"few": few} if few else {}
     return {
         key: float(np.mean([_lost_share(e, forms) for e in found[:: -(-len(found) // MOST_ASKED)]]))
         for key, found in kinds.items()

@@ -38,9 +38,15 @@ def test_the_calibration_is_applied_first(rng) -> None:
     assert found is not None and max(found.values()) < 0.01
 
 
-def test_pools_of_a_few_utterances_count_for_neither(rng) -> None:
-    pairs = [episode(rng, 0, 1.0), episode(rng, 5, 1.0)]
-    assert expected_loss(pairs, (constant(1.0), constant(0.0))) is None
+def test_pools_of_a_few_utterances_count_for_neither_but_by_themselves(rng) -> None:
+    pairs = [episode(rng, 0, 1.0), episode(rng, 5, 4.0)]
+    forms = constant(1.0), constant(0.0)
+    assert expected_loss(pairs, forms) is None
+    found = expected_loss([*pairs, episode(rng, 30, 1.0)], forms)
+    assert found is not None and max(found["before"], found["after"]) < 0.01
+    assert found["few"] > 0.3
+    without = expected_loss([pairs[0], episode(rng, 30, 1.0)], forms)
+    assert without is not None and "few" not in without
 
 
 def test_many_episodes_are_asked_at_even_distances(rng) -> None:
