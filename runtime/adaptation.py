@@ -22,7 +22,7 @@ from dcaplda.runtime.bundle.manifest import (
 from dcaplda.runtime.bundle.writing import write_files
 from dcaplda.runtime.errors import BundleError, InputError
 from dcaplda.runtime.joint.layout import place_constants
-from dcaplda.runtime.joint.moved import moved_sides, usual_length
+from dcaplda.runtime.joint.moved import moved_sides
 from dcaplda.runtime.joint.place import adapted
 from dcaplda.runtime.joint.rows import JointModel
 from dcaplda.runtime.joint.stored import joint_bytes, parse_joint
@@ -49,8 +49,6 @@ class Adaptation:
     """Effective number of people in the pool."""
     known: float
     """How much of a place's offset is known now, from 0 to 1."""
-    length: float
-    """Usual length of its utterances behind LDA: what moves voiceprints of the parent."""
     seconds: tuple[float, float, float] | None = None
     """Seconds of speech in all, of the shortest and of the longest utterance, where told."""
 
@@ -90,7 +88,6 @@ def adapt_bundle(
         utterances=len(pool),
         people=found.heard,
         known=found.known,
-        length=usual_length(joint.scorer, pool.astype(np.float64)),
         seconds=told,
     )
     made.files.update(_files(directory, info, model, made))
@@ -136,13 +133,7 @@ def moved_voiceprints(
 ) -> NDArray[np.float32]:
     """Voiceprints (n, K) of a model as those of one adapted from it, as near as they tell."""
     here, there = joint_needed(parent), joint_needed(adapted)
-    length = adapted.info.manifest["adaptation"].get("length")
-    if not isinstance(length, float) or not 0 < length < np.inf:
-        raise InputError(
-            f"{adapted.directory}: does not tell the usual length of its utterances, which moves "
-            "voiceprints; adapt again with this dcaplda, or enrol again"
-        )
-    return there.rows(moved_sides(here.scorer, there.scorer, here.sides(voiceprints), length))
+    return there.rows(moved_sides(here.scorer, there.scorer, here.sides(voiceprints)))
 
 
 def _files(
@@ -166,7 +157,6 @@ def _files(
         "utterances": made.utterances,
         "people": round(made.people, 2),
         "known": round(made.known, 4),
-        "length": made.length,
         "parent": info.fingerprint,
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }

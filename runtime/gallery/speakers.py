@@ -104,11 +104,9 @@ class Gallery:
         """A new gallery at `path` with these speakers for a model adapted from this one's.
 
         For speakers who were enrolled at the place, when it was not known yet. Voiceprints are
-        moved, not made again: what adaptation does before the length normalization needs the
-        length of each embedding, which they do not keep, and takes the usual one of the place
-        instead. On real data LLRs differed from those of speakers enrolled again by 0.06 to 0.09
-        (root mean square; 0.3 in one of a hundred), Cllr at 0.5 by less than 0.001
-        (egs/recordings/RESULTS.md). With the embeddings at hand, enrol again.
+        moved, not made again: exactly for a speaker of one utterance, and closely for several,
+        of which only the mean is kept (measured in egs/recordings/RESULTS.md). With the
+        embeddings at hand, enrol again.
         """
         from dcaplda.runtime.gallery.moved import write_moved
 

@@ -1,38 +1,44 @@
 """Voiceprints of a model moved to a place that it was adapted to, from what they keep.
 
-Adaptation moves an utterance before the length normalization (`bias`) and behind it (`centre`):
+Adaptation moves an utterance before the first normalization (`bias`) and the second (`centre`):
 
-    parent    x  = turn v - centre           v  = w / |w|              w of the embedding, by LDA
-    adapted   x' = turn v' - centre'         v' = (w - d) / |w - d|    d = bias - bias'
+    parent    x  = length Norm(turn v - centre)       v  = w / |w|              w: embedding by LDA
+    adapted   x' = length Norm(turn v' - centre')     v' = (w - d) / |w - d|    d = bias - bias'
 
-A voiceprint keeps the mean of x and so of v; the length |w| is lost. Without a shift (d = 0) the
-mean of x' is exact. With one, w = L v with one length L for all gives
-
-    mean of v'  =  (L v - d) / sqrt(L^2 - 2 L v'd + d'd)
-
-which is exact for one utterance of length L, and close for others of the place that L is of.
+Of one utterance nothing is lost: v is where the ray from the centre along x meets the unit sphere,
+and |w| is among the conditions. The mean of several is moved as one utterance of its direction
+and of their usual |w|; how far they agree, the length of the mean, stays as it was.
 """
 
 import numpy as np
 
+from dcaplda.runtime.joint.layout import LENGTHS_AT
 from dcaplda.runtime.joint.rows import Sides
 from dcaplda.runtime.joint.scorer import JointScorer
 from dcaplda.runtime.joint.terms import Array
 
 
-def usual_length(scorer: JointScorer, embeddings: Array) -> float:
-    """L of utterances (n, D): the harmonic mean of |w|, as shifts count by 1 / |w|."""
-    w = np.asarray(embeddings, np.float64) @ scorer.weight.T + scorer.bias
-    return float(1.0 / np.mean(1.0 / np.linalg.norm(w, axis=1)))
-
-
-def moved_sides(parent: JointScorer, adapted: JointScorer, sides: Sides, length: float) -> Sides:
+def moved_sides(parent: JointScorer, adapted: JointScorer, sides: Sides) -> Sides:
     """Sides of the parent as the adapted model would have made them."""
-    shift = parent.bias - adapted.bias
-    v = np.linalg.solve(parent.turn, (sides.x + parent.centre).T).T
-    if shift.any():
-        squares = length**2 - 2.0 * length * (v @ shift) + shift @ shift
-        v = (length * v - shift) / np.sqrt(squares)[:, None]
+    usual = parent.usual[-1]
+    lengths = np.exp(sides.conditions[:, LENGTHS_AT][:, -1] + usual)
+    w = lengths[:, None] * _on_the_sphere(parent, sides.x) + (adapted.bias - parent.bias)
+    there = np.linalg.norm(w, axis=1)
+    x = (w / there[:, None]) @ adapted.turn.T - adapted.centre
+    agreement = np.linalg.norm(sides.x, axis=1) / np.linalg.norm(x, axis=1)
     conditions = sides.conditions.copy()
+    conditions[:, LENGTHS_AT.stop - 1] = np.log(there) - usual
     conditions[:, -1] = adapted.known
-    return Sides(v @ adapted.turn.T - adapted.centre, sides.count, sides.spread, conditions)
+    return Sides(x * agreement[:, None], sides.count, sides.spread, conditions)
+
+
+def _on_the_sphere(scorer: JointScorer, x: Array) -> Array:
+    """v of length 1 with turn v - centre along x: the larger root of |t a + b| = 1.
+
+    The centre is a mean of vectors of length 1, so |b| < 1 and the root is positive.
+    """
+    a = np.linalg.solve(scorer.turn, x.T).T
+    b = np.linalg.solve(scorer.turn, scorer.centre)
+    squares, along = (a**2).sum(axis=1), a @ b
+    t = (np.sqrt(along**2 + squares * (1.0 - b @ b)) - along) / squares
+    return t[:, None] * a + b

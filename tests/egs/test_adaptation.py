@@ -214,7 +214,7 @@ def test_moved_voiceprints_are_measured_against_enrolling_again(data, tmp_path) 
     assert done.returncode == 0, done.stderr
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines()]
     assert [row[:2] for row in rows[:3]] == [
-        ["12", way] for way in ("enrolled again", "moved", "centre only")
+        ["12", way] for way in ("enrolled again", "moved", "left")
     ]
     again, moved, centre = (float(row[3]) for row in rows[:3])
     assert again == 0.0 < moved < centre

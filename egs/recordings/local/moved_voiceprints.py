@@ -3,8 +3,8 @@
     moved_voiceprints.py <bundle> <data-dir> <halvings-dir> <spk2utt|-> [<bundle> ...]
 
 For each halving and pool of halvings.py: speakers enrolled with the bundle and moved to the adapted
-one, against speakers enrolled with the adapted one, and against those of which only the centre is
-moved (what sums tell exactly). Further sets of four arguments are averaged with the first. Runs in
+one, against speakers enrolled with the adapted one, and against those that are left as they are.
+Further sets of four arguments are averaged with the first. Runs in
 the project's environment.
 """
 
@@ -23,16 +23,15 @@ from dcaplda.runtime.joint.rows import Sides
 from dcaplda.runtime.several import merged_voiceprints, offsets_to_groups
 from dcaplda.runtime.tables.text_tables import read_lists
 
-WAYS = ("enrolled again", "moved", "centre only")
+WAYS = ("enrolled again", "moved", "left")
 
 
-def centre_moved(parent: Backend, adapted: Backend, rows: np.ndarray) -> np.ndarray:
-    """Voiceprints as if there were no shift before the length normalization."""
+def left(parent: Backend, adapted: Backend, rows: np.ndarray) -> np.ndarray:
+    """Voiceprints as if the place had been known when they were made, and moved nothing."""
     sides = parent.joint.sides(rows)
     conditions = sides.conditions.copy()
     conditions[:, -1] = adapted.joint.scorer.known
-    x = sides.x + parent.joint.scorer.centre - adapted.joint.scorer.centre
-    return adapted.joint.rows(Sides(x, sides.count, sides.spread, conditions))
+    return adapted.joint.rows(Sides(sides.x, sides.count, sides.spread, conditions))
 
 
 def enrolled(backend: Backend, trials: Trials) -> np.ndarray:
@@ -51,7 +50,7 @@ def figures(trials: Trials, parent: Backend, pool: np.ndarray) -> list[tuple[flo
     before = enrolled(parent, trials)
     moved = moved_voiceprints(parent, adapted, before)
     found, truth = [], None
-    for models in (enrolled(adapted, trials), moved, centre_moved(parent, adapted, before)):
+    for models in (enrolled(adapted, trials), moved, left(parent, adapted, before)):
         llrs = adapted.score_trials(models, tests, trials.model, trials.test).astype(np.float64)
         truth = llrs if truth is None else truth
         off = np.abs(llrs - truth)

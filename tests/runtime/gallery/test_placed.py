@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 from dcaplda.bin.search_speakers import main
 from dcaplda.runtime import Backend, Gallery, GalleryError, InputError, Places
-from dcaplda.runtime.joint.moved import moved_sides, usual_length
+from dcaplda.runtime.joint.moved import moved_sides
 from dcaplda.runtime.joint.place import adapted as adapted_scorer
 
 pytestmark = pytest.mark.torch
@@ -201,42 +201,31 @@ def test_search_speakers_says_what_is_wrong(
 # Moving to a place
 
 
-def test_without_a_shift_moving_is_exact() -> None:
-    """Only what lies behind the length normalization is adapted: 1e-9."""
-    from dataclasses import replace
-
+def test_one_utterance_is_moved_exactly() -> None:
+    """With the shift before the first normalization and the centre of the second; 1e-9."""
     joint = joint_model()
     adapted = adapted_scorer(joint.scorer, place_pool(20).astype(float))
-    adapted = replace(adapted, bias=joint.scorer.bias)
-    calls, seconds = utterances(3, 1)
+    assert np.abs(adapted.bias - joint.scorer.bias).max() > 0.01
+    calls, seconds = utterances(6, 1)
+    found = moved_sides(joint.scorer, adapted, single_sides(joint.scorer, calls, seconds))
+    truth = single_sides(adapted, calls, seconds)
+    assert np.abs(single_sides(joint.scorer, calls, seconds).x - truth.x).max() > 0.1
+    for name in ("x", "count", "spread", "conditions"):
+        np.testing.assert_allclose(getattr(found, name), getattr(truth, name), atol=1e-9)
+
+
+def test_utterances_that_agree_are_moved_nearly_exactly() -> None:
+    """Three of one voice, 5 % noise: x within 0.02 of 2, where not moving it is wrong by more."""
+    joint = joint_model()
+    adapted = adapted_scorer(joint.scorer, place_pool(20).astype(float))
+    calls, seconds = utterances(3, 1, people=1)
     together = np.zeros(3, np.int64)
     before = joint.merged(single_sides(joint.scorer, calls, seconds), together, 1)
     after = joint.adapted(adapted).merged(single_sides(adapted, calls, seconds), together, 1)
-    found = moved_sides(joint.scorer, adapted, before, length=123.0)
-    for name in ("x", "count", "spread", "conditions"):
-        np.testing.assert_allclose(getattr(found, name), getattr(after, name), atol=1e-9)
-
-
-def test_with_a_shift_moving_is_exact_for_the_usual_length() -> None:
-    """One utterance, and several whose projections are equally long: the length is w's."""
-    joint = joint_model()
-    parent = joint.scorer
-    adapted = adapted_scorer(parent, place_pool(20).astype(float))
-    calls, seconds = utterances(1, 1)
-    length = float(np.linalg.norm(parent.weight @ calls[0].astype(float) + parent.bias))
-    assert usual_length(parent, calls) == pytest.approx(length)
-    found = moved_sides(parent, adapted, single_sides(parent, calls, seconds), length)
-    truth = single_sides(adapted, calls, seconds)
-    np.testing.assert_allclose(found.x, truth.x, atol=1e-9)
-    wrong = moved_sides(parent, adapted, single_sides(parent, calls, seconds), 2.0 * length)
-    assert np.abs(wrong.x - truth.x).max() > 1e-3
-
-
-def test_the_usual_length_is_the_harmonic_mean() -> None:
-    scorer = joint_model().scorer
-    pool = place_pool(5).astype(float)
-    lengths = [np.sqrt(((scorer.weight @ row + scorer.bias) ** 2).sum()) for row in pool]
-    assert usual_length(scorer, pool) == pytest.approx(5.0 / sum(1.0 / it for it in lengths))
+    found = moved_sides(joint.scorer, adapted, before)
+    np.testing.assert_allclose(found.x, after.x, atol=0.02)
+    np.testing.assert_allclose(found.conditions, after.conditions, atol=0.02)
+    assert np.abs(before.x - after.x).max() > 0.1
 
 
 def test_a_gallery_is_moved_to_a_place(parent, tmp_path: Path) -> None:
@@ -279,7 +268,4 @@ def test_a_gallery_of_the_parent_tells_the_ways_out(parent, tmp_path: Path) -> N
             gallery.adapt(office, tmp_path / "g.db")
         with pytest.raises(InputError, match="was not adapted from the model of this gallery"):
             gallery.adapt(parent, tmp_path / "new.db")
-        del office.info.manifest["adaptation"]["length"]
-        with pytest.raises(InputError, match="does not tell the usual length"):
-            gallery.adapt(office, tmp_path / "new.db")
     assert not [path for path in tmp_path.iterdir() if "new" in path.name]
