@@ -92,17 +92,18 @@ def recording_seconds(table: str, scp_root: str) -> Iterator[tuple[str, float]]:
     4-bit ADPCM pass for 50, and its `read_wav` loads the samples, too.
     """
     import io
-    import os
     import wave
 
-    from dcaplda.runtime.tables.scp import read_scp
+    from dcaplda.runtime.tables.scp import read_scp, resolved, starts_of
     from dcaplda.runtime.tables.specifiers import is_pipe, parse_rspecifier, read_input
 
-    for name, source in read_scp(parse_rspecifier(table)).items():
+    specifier = parse_rspecifier(table)
+    starts = starts_of(specifier, scp_root)
+    for name, source in read_scp(specifier).items():
         try:
             # A pipe has to be read whole; of a file the header is enough.
             place = io.BytesIO(read_input(source)) if is_pipe(source) else None
-            with wave.open(place or os.path.join(scp_root, source), "rb") as stream:
+            with wave.open(place or resolved(source, starts), "rb") as stream:
                 yield name, stream.getnframes() / stream.getframerate()
         except (OSError, EOFError, wave.Error, ZeroDivisionError) as error:
             raise TableError(

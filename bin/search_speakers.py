@@ -104,14 +104,13 @@ def _lines(names: list[str], rankings: "list[Ranking]", needed: float) -> Iterat
 
 def _speakers(options: Options, enrolled: str, backend: "Backend", log: Log) -> "tuple[Block, ...]":
     """The enrolled speakers of a gallery file or of a table."""
-    import re
-
     import numpy as np
 
     from dcaplda.runtime.gallery.blocks import VoiceprintBlocks
     from dcaplda.runtime.gallery.speakers import Gallery
+    from dcaplda.runtime.tables.vectors import names_vectors
 
-    if not re.match(r"(ark|scp)[a-z,]*:", enrolled):
+    if not names_vectors(enrolled):
         if options.spk2utt or options.enroll_voiceprints or options.gallery_out:
             raise UsageError(f"'{enrolled}' is a gallery; the options of tables do not go with it")
         with Gallery.open(enrolled, backend, create=False) as gallery:

@@ -425,7 +425,7 @@ def test_pointers_pipes_and_models_that_lead_nowhere(case: Case, capfd) -> None:
     assert "'false' ended" in fails(case, capfd, trials="false |")
     assert "no such file" in fails(case, capfd, trials=str(case.folder / "none"))
     assert "no model.json" in fails(case, capfd, model=str(case.folder))
-    assert "write 'scp:" in fails(case, capfd, enroll=str(case.scp))
+    assert "write 'scp:" in fails(case, capfd, enroll=f"ark:{case.scp}")
 
 
 def test_durations_are_never_guessed(case: Case, capfd) -> None:

@@ -275,7 +275,8 @@ def test_trials_with_a_header(tmp_path: Path, data) -> None:
     if trials is not None:
         text = content.decode("utf-8-sig").replace("\r\n", "\n").removesuffix("\n")
         header, *rows = [line.split("\t") for line in text.split("\n")]
-        places = [name.strip() for name in header].index("model"), header.index("segment")
+        names = [name.strip() for name in header]
+        places = names.index("model"), names.index("segment")
         assert [len(row) for row in rows] == [len(header)] * len(rows)
         enroll = [trials.enroll_ids[i] for i in trials.enroll_index]
         assert enroll == [row[places[0]] for row in rows]
