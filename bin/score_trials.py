@@ -97,9 +97,7 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     watch = _Stopwatch(log)
     backend = Backend.load(model_dir, threads=options.threads or None)
     watch.lap("load model")
-    trials = read_trials(
-        trials_source, options.trials_form, options.enroll_column, options.test_column
-    )
+    trials = read_trials(trials_source, options.trials_form, options.columns())
     watch.lap("read trials")
     sides = read_sides(options, backend, enroll_table, test_table, trials, log)
     watch.lap("read tables")

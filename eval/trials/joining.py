@@ -12,7 +12,6 @@ from dcaplda.eval.metrics.scores import Floats
 from dcaplda.eval.trials.keys import (
     UNLABELLED,
     Allowance,
-    Columns,
     TrialKey,
     check_ids,
     joined_ids,
@@ -28,6 +27,7 @@ from dcaplda.eval.trials.lines import (
     word_blocks,
 )
 from dcaplda.runtime.errors import TableError
+from dcaplda.runtime.tables.columns import Columns
 
 
 @dataclass(frozen=True)

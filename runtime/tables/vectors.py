@@ -7,6 +7,7 @@ memory; kaldiio 2.18 also notices neither a failing pipe nor a vector cut short.
 gives the vectors of Kaldi's tables one by one, of any size, decoded by kaldiio.
 """
 
+import os
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
@@ -69,6 +70,13 @@ def read_vectors(
 def names_vectors(text: str) -> bool:
     """Whether a name is that of a table of vectors: by a prefix or by a known ending."""
     return find_format(text) is not None or has_kaldi_prefix(kaldi_specifier(text))
+
+
+def can_be_read_again(text: str) -> bool:
+    """Whether a table is a file or a folder, and not a stream that is gone once it was read."""
+    if find_format(text) is not None:
+        return True
+    return os.path.isfile(parse_rspecifier(kaldi_specifier(text)).source)
 
 
 def _from_format(

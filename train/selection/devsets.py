@@ -152,9 +152,10 @@ def _refuse_missing(
 ) -> None:
     missing = [name for name in needed if name not in known]
     if missing:
+        hint = "" if section.spk2utt else "; if it is a speaker or model, add spk2utt"
         raise InputError(
             f"dev set '{section.name}': {place} has no '{missing[0]}', which is in "
-            f"{section.trials} ({len(missing)} missing)"
+            f"{section.trials} ({len(missing)} missing){hint}"
         )
 
 

@@ -32,9 +32,16 @@ MAGIC = b"\x93NUMPY"
 ENDING = ".npy"
 LONGEST_HEADER = 12 + 10_000
 """Bytes within which a header of plain numbers or text ends; numpy itself takes no longer one."""
-_DTYPE = re.compile(r"""['"]descr['"]\s*:\s*['"]([<>|=]?[a-zA-Z]\d*)['"]""")
-_ORDER = re.compile(r"""['"]fortran_order['"]\s*:\s*(True|False)""")
-_SHAPE = re.compile(r"""['"]shape['"]\s*:\s*\(((?:\s*\d{1,18}L?\s*,?)*)\s*\)""")
+# A Python dictionary of three plain entries, in any order.
+_SIZE = "(?:0|[1-9][0-9]{0,17})L? *"
+_ENTRY = "|".join(
+    (
+        r"""['"]descr['"] *: *['"](?P<kind>[<>|=]?[a-zA-Z][0-9]{0,9})['"]""",
+        r"""['"]fortran_order['"] *: *(?P<fortran>True|False)""",
+        rf"""['"]shape['"] *: *\( *(?P<shape>(?:{_SIZE}, *)*(?:{_SIZE})?)\)""",
+    )
+)
+_HEADER = re.compile(rf"\{{ *(?:(?:{_ENTRY}) *(?:, *|(?=\}})))+\}}[ \n]*")
 
 
 class Header(NamedTuple):
@@ -57,7 +64,7 @@ def read_header(data: bytes | mmap.mmap, position: int = 0) -> Header:
     if not fixed.startswith(MAGIC):
         raise Broken("no npy data")
     width = 2 if fixed[6:7] == b"\1" else 4
-    if len(fixed) < 12 or fixed[6] not in (1, 2, 3):
+    if len(fixed) < 12 or fixed[6] not in (1, 2, 3) or fixed[7]:
         raise Broken("an npy header that is cut short or of an unknown version")
     begin = position + 8 + width
     (length,) = struct.unpack_from("<H" if width == 2 else "<I", fixed, 8)
@@ -65,15 +72,17 @@ def read_header(data: bytes | mmap.mmap, position: int = 0) -> Header:
     if len(raw) < length:
         raise Broken("an npy header that is cut short or too long")
     text = raw.decode("latin-1")
-    kind, order, shape = (pattern.search(text) for pattern in (_DTYPE, _ORDER, _SHAPE))
-    if kind is None or order is None or shape is None:
+    found = _HEADER.fullmatch(text)
+    if found is None or None in found.groups():
         raise Broken(f"an npy header of no plain array: {text.strip()[:60]!r}")
     try:
-        dtype = np.dtype(kind[1])
+        dtype = np.dtype(found["kind"])
     except (TypeError, ValueError):
-        raise Broken(f"an npy header with the unknown kind of values {kind[1]!r}") from None
-    sizes = tuple(int(word.rstrip("L")) for word in re.split(r"[\s,]+", shape[1]) if word)
-    return Header(dtype, sizes, order[1] == "True", begin + length)
+        raise Broken(f"an npy header with the unknown kind of values {found['kind']!r}") from None
+    if found["shape"].strip() and "," not in found["shape"]:
+        raise Broken(f"an npy header with the shape ({found['shape']})")
+    shape = tuple(int(word.strip(" L")) for word in found["shape"].split(",") if word.strip())
+    return Header(dtype, shape, found["fortran"] == "True", begin + length)
 
 
 def locate_vector(data: bytes | mmap.mmap, position: int = 0) -> tuple[int, int, np.dtype]:

@@ -7,9 +7,10 @@ import pytest
 
 from dcaplda.eval.trials import lines
 from dcaplda.eval.trials.joining import join, read_score_label_lines, read_scores
-from dcaplda.eval.trials.keys import Allowance, Columns, read_key
+from dcaplda.eval.trials.keys import Allowance, read_key
 from dcaplda.eval.trials.lines import IdTable
 from dcaplda.runtime.errors import DcapldaError
+from dcaplda.runtime.tables.columns import Columns
 
 TRIALS = "a x target\na y nontarget\nb x nontarget\nb y target\n"
 SCORES = "a x 1.5\na y -2\nb x -3e-1\nb y 0.25\n"
