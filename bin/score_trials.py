@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 USAGE = """Score trials with an exported model.
 
-Reads embeddings (Kaldi tables) of both sides and writes 'enroll test llr', one line per trial
-in the order of the trials. The trials may have a label, which is ignored. An id that is
-missing is an error unless --allow-missing is given.
+Reads embeddings (Kaldi tables, npz, npy, HDF5, Parquet) of both sides and writes 'enroll test llr',
+one line per trial in the order of the trials. The trials may have a label, which is ignored. An id
+that is missing is an error unless --allow-missing is given.
 
 Usage: score-trials [options] <model-dir> <enroll-rspecifier> <test-rspecifier> \
 <trials-rxfilename> <scores-wxfilename>

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 USAGE = """Find the enrolled speakers that each test utterance is most like.
 
 Writes 'test speaker llr', the best speaker first, --top-k lines per test utterance in the order
-of the test table. The speakers are a gallery file, or a Kaldi table of embeddings (with
+of the test table. The speakers are a gallery file, or a table of embeddings (any format; with
 --spk2utt for speakers of several utterances) or of voiceprints (--enroll-voiceprints); a table
 can be kept as a gallery with --gallery-out. With --prior, the probability that the speaker is
 among the enrolled, each line ends with accept or reject: at most the first one is accepted.

@@ -6,6 +6,7 @@ header and of what is stored must agree before memory is taken, and checksums ar
 
 import zipfile
 from collections.abc import Collection, Iterator
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,15 +109,14 @@ def _array(content: zipfile.ZipFile, info: zipfile.ZipInfo, key: str, kinds: str
     return raw.view(header.dtype).reshape(header.shape, order=order)  # type: ignore[call-overload]
 
 
-def _fill(raw: NDArray[np.uint8], start: bytes, stream: zipfile.ZipExtFile) -> None:
+def _fill(raw: NDArray[np.uint8], start: bytes, stream: IO[bytes]) -> None:
     """Read to the very end of the stream, where zipfile compares the checksum."""
-    view = memoryview(raw)
     done = min(len(start), len(raw))
-    view[:done] = start[:done]
+    raw[:done] = np.frombuffer(start, np.uint8, done)
     while part := stream.read(_PIECE):
         if done + len(part) > len(raw):
             raise Broken("more bytes than announced")
-        view[done : done + len(part)] = part
+        raw[done : done + len(part)] = np.frombuffer(part, np.uint8)
         done += len(part)
     if done != len(raw):
         raise Broken(f"truncated: {len(raw)} bytes announced, {done} there")

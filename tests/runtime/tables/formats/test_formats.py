@@ -18,6 +18,7 @@ from hypothesis.extra import numpy as hnp
 from kaldi_files import binary_ark
 
 from dcaplda.runtime.errors import DcapldaError, TableError, UsageError
+from dcaplda.runtime.tables.formats import parquet
 from dcaplda.runtime.tables.formats.registry import find_format, known_formats
 from dcaplda.runtime.tables.vector_writer import write_vectors
 from dcaplda.runtime.tables.vectors import names_vectors, read_vectors
@@ -62,7 +63,7 @@ FLOATS = hnp.arrays(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(matrix=FLOATS, keys=st.data())
 def test_a_table_comes_back_bit_by_bit_through_every_format(tmp_path_factory, matrix, keys) -> None:
     """One after the other, so that what one reader gives is what the next writer takes."""
@@ -346,6 +347,16 @@ def test_a_bad_parquet_is_one_line(tmp_path: Path, columns: dict, says: str) -> 
         read_vectors(f"{tmp_path}/x.parquet")
     assert says in str(caught.value)
     assert "x.parquet" in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("code", ["import os; os.abort()", "print('{')", "print('{\"ids\": []'"])
+def test_a_parquet_that_takes_its_reader_down_is_one_line(
+    tmp_path: Path, code: str, monkeypatch
+) -> None:
+    write_vectors(f"{tmp_path}/x.parquet", IDS, MATRIX)
+    monkeypatch.setattr(parquet, "_CHILD", code)
+    with pytest.raises(TableError, match=r"x.parquet': cannot be read as parquet \(damaged\)"):
+        read_vectors(f"{tmp_path}/x.parquet")
 
 
 def test_a_parquet_of_empty_lists_and_one_without_rows_are_refused(tmp_path: Path) -> None:
