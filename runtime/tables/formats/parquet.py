@@ -4,13 +4,14 @@ A child process decodes them: on one in some thousand damaged files polars 2.1 a
 takes its process down with it, which no `except` can turn into a line for the user.
 """
 
+import io
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,16 +50,16 @@ def read(name: str, only: Collection[str] | None) -> Rows:
         raise TableError(f"'{name}': no such file; check the name and the directory")
     command = [sys.executable, "-P", "-c", _CHILD, str(_PACKAGE), os.path.abspath(name)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    assert process.stdout is not None
+    stream = cast(io.BufferedReader, process.stdout)
     try:
-        answer = _answer(process.stdout.readline())
+        answer = _answer(stream.readline())
         if "broken" in answer:
             raise TableError(f"'{name}': {answer['broken']}")
         matrix = np.empty(answer.get("shape", (0, 0)), answer.get("dtype", "<f4"))
-        n_bytes = process.stdout.readinto(matrix.reshape(-1).view(np.uint8).data)
+        n_bytes = stream.readinto(matrix.reshape(-1).view(np.uint8).data)
     finally:
         process.kill()  # of no effect on one that has ended
-        process.stdout.close()
+        stream.close()
         process.wait()
     if not answer or n_bytes != matrix.nbytes:
         raise TableError(f"'{name}': cannot be read as parquet (damaged); make it again")
