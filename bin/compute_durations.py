@@ -33,7 +33,9 @@ class Options(CommonOptions):
     segments: str = option("", "segments: 'utterance recording start end', in seconds")
     wav: str = option("", "WAV files: whole recordings, for extractors that use all of them")
     frame_shift: float = option(0.01, "seconds per frame, for --vad and --num-frames")
-    scp_root: str = option("", "directory where relative file names in an scp start")
+    scp_root: str = option(
+        "", "directory where relative names in an scp start; left out: here, then its folder"
+    )
 
     def __post_init__(self) -> None:
         """Exactly one input."""

@@ -64,7 +64,9 @@ class Threads(CommonOptions):
 class ScpRoot(CommonOptions):
     """Where an scp's files are."""
 
-    scp_root: str = option("", "directory where relative file names in an scp start")
+    scp_root: str = option(
+        "", "directory where relative names in an scp start; left out: here, then its folder"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ import gzip
 import io
 import mmap
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -24,7 +25,7 @@ from typing import Protocol
 
 from dcaplda.runtime.errors import TableError, UsageError
 from dcaplda.runtime.files import replacing
-from dcaplda.runtime.tables.formats.registry import has_kaldi_prefix
+from dcaplda.runtime.tables.formats.registry import has_kaldi_prefix, known_formats
 
 Buffer = bytes | mmap.mmap
 
@@ -67,6 +68,9 @@ def parse_rspecifier(text: str) -> Rspecifier:
     head, colon, source = text.partition(":")
     words = head.split(",")
     kinds = [word for word in words if word in ("ark", "scp")]
+    if colon and not kinds and re.fullmatch("[a-z0-9,]+", head):
+        known = " ".join(f"{name}:" for name in ("ark", "scp", *known_formats()))
+        raise UsageError(f"'{text}': no format '{head}:' is known here; known: {known}")
     if not colon or not kinds:
         kind = "scp" if text.endswith(".scp") else "ark"
         raise UsageError(f"'{text}' is not an rspecifier; write '{kind}:{text}' (docs/formats.md)")

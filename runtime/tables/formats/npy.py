@@ -119,6 +119,10 @@ def _ids_of(folder: str) -> list[str]:
 def read(folder: str, only: Collection[str] | None) -> Rows:
     """The vectors of a folder in the order of their sorted ids."""
     if not os.path.isdir(folder):
+        if os.path.isfile(folder):
+            raise TableError(
+                f"'{folder}': one file has no ids; name a folder of {ENDING} files, or an npz"
+            )
         raise TableError(f"'{folder}': no such folder of {ENDING} files")
     try:
         names = _ids_of(folder)
@@ -141,6 +145,8 @@ def _vectors(folder: str, names: list[str]) -> Iterator[tuple[str, NDArray[np.fl
 
 def write(folder: str, ids: list[str], matrix: NDArray[np.float32]) -> None:
     """One file per id in a new folder; a `/` in an id makes folders inside of it."""
+    if folder.endswith(ENDING):
+        raise TableError(f"'{folder}': vectors go to a folder; name it without {ENDING}")
     for name in ids:
         if not name or any(part in ("", ".", "..") for part in name.split("/")):
             raise TableError(f"'{folder}': the id '{name}' cannot be a file name; rename it")
@@ -152,4 +158,4 @@ def write(folder: str, ids: list[str], matrix: NDArray[np.float32]) -> None:
                 np.lib.format.write_array(stream, row, version=(1, 0), allow_pickle=False)
 
 
-register(VectorFormat(names=("npy",), endings=(), read=read, write=write, is_folder=True))
+register(VectorFormat(names=("npy",), endings=(ENDING,), read=read, write=write, is_folder=True))

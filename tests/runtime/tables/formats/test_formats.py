@@ -415,6 +415,13 @@ def test_a_folder_without_npy_and_names_of_nothing_are_refused(tmp_path: Path) -
             read_vectors(name)
     with pytest.raises(UsageError, match="is not an rspecifier"):
         read_vectors(f"{tmp_path}/x.nzp")
+    with pytest.raises(UsageError, match="no format 'nzp:' is known here; known: ark: scp: .*npz:"):
+        read_vectors(f"nzp:{tmp_path}/x")
+    np.save(tmp_path / "x.npy", MATRIX)
+    with pytest.raises(TableError, match="one file has no ids"):
+        read_vectors(f"{tmp_path}/x.npy")
+    with pytest.raises(TableError, match="vectors go to a folder"):
+        write_vectors(f"{tmp_path}/y.npy", IDS, MATRIX)
     assert find_format("scp:x.npz") is None
     assert find_format("ark:cat x.npz |") is None
 
