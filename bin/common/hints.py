@@ -3,6 +3,7 @@
 Looked into only when a trial list and its tables do not fit, so it may read a table again.
 """
 
+import os
 from typing import TYPE_CHECKING
 
 from dcaplda.bin.common.utterances import Source
@@ -24,10 +25,14 @@ def about_missing(trials: Trials, sides: "Sides", first_line: tuple[int, int]) -
 
     `first_line` holds the model and the test row of the first trial, -1 where there is none.
     """
-    for side in (sides.test, sides.enroll):
-        table = side.source.vectors
-        names = [name for name, lacks in side.missing.items() if lacks == table]
-        found = _ending(side.source, names[:_TRIED], trials.place)
+    tested = set(trials.test_ids)
+    enrolled_by = sides.spk2utt or trials.place
+    for side, place in ((sides.test, trials.place), (sides.enroll, enrolled_by)):
+        names = [name for name, lacks in side.missing.items() if lacks == side.source.vectors]
+        if sides.spk2utt and side is sides.enroll is sides.test:
+            # One table for both sides: who is tested stands in the trials, the rest in spk2utt.
+            names = [name for name in names if (place == trials.place) == (name in tested)]
+        found = _ending(side.source, names[:_TRIED], place)
         if found:
             return f"; {found}"
     all_missing = len(sides.models.missing) == len(trials.enroll_ids)
@@ -41,23 +46,30 @@ def about_missing(trials: Trials, sides: "Sides", first_line: tuple[int, int]) -
 
 def _ending(source: Source, names: list[str], place: str) -> str:
     """Whether the table has some of the ids with, or without, the ending of an audio file."""
-    if not names or not can_be_read_again(source.vectors):
-        return ""
-    for ending in _ENDINGS:
-        cut = {name.removesuffix(ending) for name in names if name.endswith(ending)}
-        pattern = ending.replace(".", "\\.")
-        if cut and _has_any(source, cut):
-            return (
-                f"the ids match once '{ending}' is cut: sed 's/{pattern}//g' {place} > trials.cut"
-            )
-        added = {name + ending for name in names if not name.endswith(ending)}
-        if added and _has_any(source, added):
-            return f"the table's ids end in '{ending}', those of the trials do not: make them equal"
+    cut = {
+        name.removesuffix(ending): ending
+        for ending in _ENDINGS
+        for name in names
+        if name.endswith(ending)
+    }
+    added = {name + ending: ending for ending in _ENDINGS for name in names}
+    found = _known(source, {*cut, *added})
+    for name in found:
+        if name in cut:
+            ending, pattern = cut[name], cut[name].replace(".", "\\.")
+            command = f"sed 's/{pattern}//g' {place} > {os.path.basename(place)}.cut"
+            return f"the ids match once '{ending}' is cut: {command}"
+        return (
+            f"the table's ids end in '{added[name]}', those of the trials do not: make them equal"
+        )
     return ""
 
 
-def _has_any(source: Source, names: set[str]) -> bool:
+def _known(source: Source, names: set[str]) -> list[str]:
+    """Which of the ids the table has."""
+    if not names or not can_be_read_again(source.vectors):
+        return []
     try:
-        return bool(read_vectors(source.vectors, source.scp_root, names).ids)
+        return read_vectors(source.vectors, source.scp_root, names).ids
     except DcapldaError:
-        return False  # the message is about something else
+        return []  # the message is about something else

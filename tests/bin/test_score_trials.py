@@ -436,6 +436,12 @@ def test_ids_that_match_without_wav_are_recognised(case: Case, capfd) -> None:
     write_vectors(f"{case.folder}/w.npz", named, np.stack(list(case.vectors.values())))
     both = dict.fromkeys(("enroll", "test"), f"{case.folder}/w.npz")
     assert "the table's ids end in '.wav'" in fails(case, capfd, **both)
+    # Utterances of a speaker: the ending stands in spk2utt, not in the trials.
+    (case.folder / "spk2utt").write_text("spk u1.wav u2.wav\n")
+    case.trials.write_text("spk u3\n")
+    message = fails(case, capfd, f"--spk2utt={case.folder}/spk2utt")
+    assert re.search(r"sed 's/\\.wav//g' \S*/spk2utt > spk2utt.cut", message)
+    case.trials.write_text(good)
     # What cannot be read twice is not.
     piped = dict.fromkeys(("enroll", "test"), f"ark:cat {case.ark} |")
     case.trials.write_text("u1.wav u2.wav\n")

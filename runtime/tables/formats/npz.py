@@ -42,7 +42,7 @@ def read(name: str, only: Collection[str] | None) -> Rows:
             stream.seek(0)
             with zipfile.ZipFile(stream) as content:
                 return _read(content, only)
-    except (TableError, Broken) as error:
+    except Broken as error:
         raise refused(name, error) from None
     except FileNotFoundError:
         raise TableError(f"'{name}': no such file; check the name and the directory") from None
