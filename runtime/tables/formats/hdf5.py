@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dcaplda.runtime.errors import TableError
 from dcaplda.runtime.files import replacing
 from dcaplda.runtime.tables.formats.arrays import (
     IDS,
@@ -22,34 +21,31 @@ from dcaplda.runtime.tables.formats.arrays import (
     check_size,
     id_texts,
     paired,
-    refused,
     stacked,
     which_vectors,
 )
+from dcaplda.runtime.tables.formats.child import decode_in_child
 from dcaplda.runtime.tables.formats.registry import Rows, VectorFormat, register
 
 
 def read(name: str, only: Collection[str] | None) -> Rows:
-    """Ids and vectors of a file in either layout."""
+    """Ids and vectors of a file in either layout; `only` is left to the caller."""
+    import h5py  # noqa: F401  (whoever has none is told so by this very process)
+
+    return decode_in_child(__name__, name, "hdf5")
+
+
+def decode(path: str) -> Rows:
+    """Ids and vectors, in a process that may die of it."""
     import h5py
 
-    if not os.path.isfile(name):
-        raise TableError(f"'{name}': no such file; check the name and the directory")
-    try:
-        with h5py.File(name, "r") as content:
-            return _read(content, only, os.path.getsize(name))
-    except Broken as error:
-        raise refused(name, error) from None
-    except MemoryError:
-        raise
-    # Damaged files make h5py raise nearly anything, from OSError to SystemError.
-    except Exception as error:
-        raise TableError(f"'{name}': cannot be read as hdf5 ({error}); make it again") from None
+    with h5py.File(path, "r") as content:
+        return _read(content, os.path.getsize(path))
 
 
-def _read(content: Any, only: Collection[str] | None, stored: int) -> Rows:
+def _read(content: Any, stored: int) -> Rows:
     if IDS not in content:
-        return _single(content, only, stored)
+        return _single(content, stored)
     what = which_vectors(content, "datasets")
     names = id_texts(_ids(_dataset(content, IDS, stored)))
     vectors = _dataset(content, what, stored)
@@ -83,7 +79,7 @@ def _ids(dataset: Any) -> list[object]:
     return values
 
 
-def _single(content: Any, only: Collection[str] | None, stored: int) -> Rows:
+def _single(content: Any, stored: int) -> Rows:
     import h5py
 
     names: list[str] = []
@@ -95,8 +91,7 @@ def _single(content: Any, only: Collection[str] | None, stored: int) -> Rows:
     content.visititems(collect)
     if not names:
         raise Broken(f"needs the datasets '{IDS}' and '{VECTORS[0]}', or one dataset per id")
-    chosen = [name for name in names if only is None or name in only]
-    return stacked(_vectors(content, chosen, stored), len(chosen))
+    return stacked(_vectors(content, names, stored), len(names))
 
 
 def _vectors(

@@ -1,22 +1,12 @@
-"""Parquet files: a column `ids` of text and a column `vectors` (or `data`) of lists, by polars.
+"""Parquet files: a column `ids` of text and a column `vectors` (or `data`) of lists, by polars."""
 
-A child process decodes them: on one in some thousand damaged files polars 2.1 asks for exabytes and
-takes its process down with it, which no `except` can turn into a line for the user.
-"""
-
-import io
-import json
 import os
-import subprocess
-import sys
 from collections.abc import Collection
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dcaplda.runtime.errors import TableError
 from dcaplda.runtime.files import replacing
 from dcaplda.runtime.tables.formats.arrays import (
     IDS,
@@ -28,73 +18,19 @@ from dcaplda.runtime.tables.formats.arrays import (
     paired,
     which_vectors,
 )
+from dcaplda.runtime.tables.formats.child import decode_in_child
 from dcaplda.runtime.tables.formats.registry import Rows, VectorFormat, register
-
-# The package as in bin/_checkout.py: from its folder, whether that is a checkout or installed.
-_CHILD = """
-import sys, types
-package = types.ModuleType("dcaplda")
-package.__path__ = [sys.argv[1]]
-sys.modules["dcaplda"] = package
-from dcaplda.runtime.tables.formats.parquet import hand_over
-hand_over(sys.argv[2])
-"""
-_PACKAGE = Path(__file__).resolve().parents[3]
 
 
 def read(name: str, only: Collection[str] | None) -> Rows:
     """Ids and vectors of a file; `only` is left to the caller."""
     import polars  # noqa: F401  (whoever has none is told so by this very process)
 
-    if not os.path.isfile(name):
-        raise TableError(f"'{name}': no such file; check the name and the directory")
-    command = [sys.executable, "-P", "-c", _CHILD, str(_PACKAGE), os.path.abspath(name)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    stream = cast(io.BufferedReader, process.stdout)
-    try:
-        answer = _answer(stream.readline())
-        if "broken" in answer:
-            raise TableError(f"'{name}': {answer['broken']}")
-        matrix = np.empty(answer.get("shape", (0, 0)), answer.get("dtype", "<f4"))
-        n_bytes = stream.readinto(matrix.reshape(-1).view(np.uint8).data)
-    finally:
-        process.kill()  # of no effect on one that has ended
-        stream.close()
-        process.wait()
-    if not answer or n_bytes != matrix.nbytes:
-        raise TableError(f"'{name}': cannot be read as parquet (damaged); make it again")
-    return answer["ids"], matrix
+    return decode_in_child(__name__, name, "parquet")
 
 
-def _answer(line: bytes) -> dict[str, Any]:
-    """What the child says; nothing if it died meanwhile."""
-    try:
-        return dict(json.loads(line))
-    except ValueError:
-        return {}
-
-
-def hand_over(path: str) -> None:
-    """What the child does: a line of JSON, then the values, to stdout."""
-    import polars as pl
-
-    try:
-        names, matrix = _read(path)
-    except Broken as error:
-        answer: dict[str, Any] = {"broken": " ".join(str(error).split())}
-    # A panic of polars is no Exception.
-    except (Exception, pl.exceptions.PanicException) as error:
-        reason = (str(error).splitlines() or [""])[0][:120]
-        answer = {"broken": f"cannot be read as parquet ({reason}); make it again"}
-    else:
-        answer = {"ids": names, "shape": matrix.shape, "dtype": matrix.dtype.str}
-    sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
-    if "ids" in answer:
-        sys.stdout.buffer.write(np.ascontiguousarray(matrix).data)
-    sys.stdout.buffer.flush()
-
-
-def _read(path: str) -> Rows:
+def decode(path: str) -> Rows:
+    """Ids and vectors, in a process that may die of it."""
     import polars as pl
 
     schema = pl.read_parquet_schema(path)

@@ -18,7 +18,7 @@ from hypothesis.extra import numpy as hnp
 from kaldi_files import binary_ark
 
 from dcaplda.runtime.errors import DcapldaError, TableError, UsageError
-from dcaplda.runtime.tables.formats import parquet
+from dcaplda.runtime.tables.formats import child
 from dcaplda.runtime.tables.formats.registry import find_format, known_formats
 from dcaplda.runtime.tables.vector_writer import write_vectors
 from dcaplda.runtime.tables.vectors import names_vectors, read_vectors
@@ -349,14 +349,16 @@ def test_a_bad_parquet_is_one_line(tmp_path: Path, columns: dict, says: str) -> 
     assert "x.parquet" in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("code", ["import os; os.abort()", "print('{')", "print('{\"ids\": []'"])
-def test_a_parquet_that_takes_its_reader_down_is_one_line(
-    tmp_path: Path, code: str, monkeypatch
+@pytest.mark.parametrize("name", ["x.parquet", "x.h5"])
+@pytest.mark.parametrize("code", ["import os; os.abort()", "print('{')", "while True: pass"])
+def test_a_file_that_takes_its_reader_down_is_one_line(
+    tmp_path: Path, name: str, code: str, monkeypatch
 ) -> None:
-    write_vectors(f"{tmp_path}/x.parquet", IDS, MATRIX)
-    monkeypatch.setattr(parquet, "_CHILD", code)
-    with pytest.raises(TableError, match=r"x.parquet': cannot be read as parquet \(damaged\)"):
-        read_vectors(f"{tmp_path}/x.parquet")
+    write_vectors(f"{tmp_path}/{name}", IDS, MATRIX)
+    monkeypatch.setattr(child, "CODE", code)
+    monkeypatch.setattr(child, "PATIENCE", 0.5)
+    with pytest.raises(TableError, match=r"x.\w+': cannot be read as \w+ \(damaged\)"):
+        read_vectors(f"{tmp_path}/{name}")
 
 
 def test_a_parquet_of_empty_lists_and_one_without_rows_are_refused(tmp_path: Path) -> None:
