@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dcaplda.bin.common.arguments import need
 from dcaplda.bin.common.option_groups import FrameShift, ScpRoot, check_not_negative
 from dcaplda.bin.common.options import Log, Tool, option, run
 from dcaplda.runtime.errors import InputError, UsageError
@@ -82,8 +83,7 @@ def _bundle(options: Options, arguments: list[str], log: Log) -> int:
     from dcaplda.runtime.adaptation import adapt_bundle, write_adaptation
     from dcaplda.runtime.bundle.manifest import read_info
 
-    if len(arguments) != 3:
-        raise UsageError(f"expected 3 arguments, found {len(arguments)}; see --help")
+    need(USAGE, 0, arguments)
     source, table, target = arguments
     info = read_info(source)
     if os.path.realpath(source) == os.path.realpath(target):
@@ -190,8 +190,9 @@ def _kaldi(options: Options, arguments: list[str], log: Log) -> int:
     from dcaplda.export.importers.kaldi_adapt import Scales, adapted_backend
     from dcaplda.export.importers.kaldi_bundle import export_backend
 
-    if len(arguments) != 2 or not options.plda:
+    if not options.plda:
         raise UsageError(f"{KALDI} takes --plda=<file>, <unlabelled-rspecifier> and <bundle-dir>")
+    need(USAGE, 1, arguments)
     if options.report or options.report_text:
         raise UsageError(f"--report and --report-text are for bundles, not for {KALDI}")
     table, target = arguments

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from dcaplda.bin.common.arguments import need
 from dcaplda.bin.common.option_groups import Joined
 from dcaplda.bin.common.options import Log, Tool, option, run
-from dcaplda.runtime.errors import UsageError
 
 USAGE = """Calibrate scores by linear logistic regression: llr = alpha * score + beta.
 
@@ -37,15 +37,13 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
 
     check_output(arguments[-1])
     if options.apply:
-        if len(arguments) != 2:
-            raise UsageError("--apply takes <scores-in> <scores-out>; see --help")
+        need(USAGE, 1, arguments)
         calibration = score_calibration.load(options.apply)
         with writing(arguments[1]) as stream:
             count = score_calibration.apply(calibration, arguments[0], stream)
         log.info(f"calibrated {count} scores")
         return 0
-    if len(arguments) != 3:
-        raise UsageError("expected <trials> <scores> <calibration.json>, or --apply; see --help")
+    need(USAGE, 0, arguments)
     trials, scores, target = arguments
     calibration = score_calibration.fit(
         trials, scores, options.prior, Allowance.of(*options.allowed())

@@ -33,7 +33,9 @@ class Options(CommonOptions):
     segments: str = option("", "segments: 'utterance recording start end', in seconds")
     wav: str = option("", "WAV files: whole recordings, for extractors that use all of them")
     frame_shift: float = option(0.01, "seconds per frame, for --vad and --num-frames")
-    scp_root: str = option("", "directory where relative file names in an scp start")
+    scp_root: str = option(
+        "", "directory where relative names in an scp start; left out: here, then its folder"
+    )
 
     def __post_init__(self) -> None:
         """Exactly one input."""
@@ -92,17 +94,18 @@ def recording_seconds(table: str, scp_root: str) -> Iterator[tuple[str, float]]:
     4-bit ADPCM pass for 50, and its `read_wav` loads the samples, too.
     """
     import io
-    import os
     import wave
 
-    from dcaplda.runtime.tables.scp import read_scp
+    from dcaplda.runtime.tables.scp import read_scp, resolved, starts_of
     from dcaplda.runtime.tables.specifiers import is_pipe, parse_rspecifier, read_input
 
-    for name, source in read_scp(parse_rspecifier(table)).items():
+    specifier = parse_rspecifier(table)
+    starts = starts_of(specifier, scp_root)
+    for name, source in read_scp(specifier).items():
         try:
             # A pipe has to be read whole; of a file the header is enough.
             place = io.BytesIO(read_input(source)) if is_pipe(source) else None
-            with wave.open(place or os.path.join(scp_root, source), "rb") as stream:
+            with wave.open(place or resolved(source, starts), "rb") as stream:
                 yield name, stream.getnframes() / stream.getframerate()
         except (OSError, EOFError, wave.Error, ZeroDivisionError) as error:
             raise TableError(

@@ -39,11 +39,11 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     from dcaplda.bin.common.sides import enrol, need_seconds
     from dcaplda.bin.common.utterances import Source
     from dcaplda.runtime.backend import Backend
-    from dcaplda.runtime.tables.vector_writer import check_wspecifier, write_vectors
+    from dcaplda.runtime.tables.vector_writer import check_target, write_vectors
     from dcaplda.runtime.tables.voiceprint_tag import write_tag
 
     model_dir, table, target = arguments
-    archive = check_wspecifier(target).ark
+    archive = check_target(target)
     backend = Backend.load(model_dir, threads=options.threads or None)
     timed = backend.info.uses_durations
     if timed:

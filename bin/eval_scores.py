@@ -61,8 +61,6 @@ class Options(Joined, TrialList, Seed, Costs, Speakers, FrameShift):
     confidence: float = option(0.95, "confidence of the intervals")
     # Trials without a label say nothing here.
     trials_form: str = option("auto", "auto, enroll-test-label or label-enroll-test (VoxCeleb)")
-    header: bool = option(False, "header line (NIST's tsv, csv); usual column names are known")
-    label_column: str = option("", "column of the label, if not a usual name")
     score_column: str = option("", "column of the score, if not a usual name")
     allow_duplicate: bool = option(False, "of a repeated trial or score the first counts")
     allow_unlabelled: bool = option(False, "trials without a label are left out")
@@ -111,18 +109,13 @@ def _bar(steps: Iterable[int], label: str) -> Iterable[int]:
 def _work(options: Options) -> "Work":
     from dcaplda.eval.evaluation import Work
     from dcaplda.eval.trials.conditions import check_edges
-    from dcaplda.eval.trials.keys import Allowance, Columns
+    from dcaplda.eval.trials.keys import Allowance
 
-    given = {
-        name: (getattr(options, f"{name}_column").lower(),)
-        for name in ("enroll", "test", "label", "score")
-        if getattr(options, f"{name}_column")
-    }
     return Work(
         settings=_settings(options),
         allow=Allowance.of(*options.allowed()),
         form=options.trials_form,
-        columns=Columns(**given) if options.header or given else None,
+        columns=options.columns(score=options.score_column),
         n_replicates=options.bootstrap,
         confidence=options.confidence,
         seed=options.seed,

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from dcaplda.bin.common.arguments import need
 from dcaplda.bin.common.options import CommonOptions, Log, Tool, option, run
 from dcaplda.runtime.errors import UsageError
 
@@ -60,8 +61,7 @@ def _from_dca_plda(options: Options, arguments: list[str], log: Log) -> int:
     from dcaplda.export.bundle_writer import export_model
     from dcaplda.export.importers.dca_plda import import_checkpoint
 
-    if len(arguments) != 2:
-        raise UsageError("--from=dca-plda takes <checkpoint.pth> <bundle-dir>; see --help")
+    need(USAGE, 0, arguments)
     source, target = arguments
     model = import_checkpoint(source)
     worst = max(export_model(model, target).values())
@@ -77,8 +77,9 @@ def _from_kaldi(options: Options, arguments: list[str], log: Log) -> int:
     from dcaplda.export.importers.kaldi import read_backend
     from dcaplda.export.importers.kaldi_bundle import export_backend
 
-    if len(arguments) != 1 or not options.plda:
+    if not options.plda:
         raise UsageError("--from=kaldi takes --plda=<file> and one argument, <bundle-dir>")
+    need(USAGE, 1, arguments)
     if options.model_out:
         raise UsageError("--model-out goes with --from=dca-plda only")
     normalization = "simple" if options.simple_length_normalization else "plda"
@@ -106,8 +107,7 @@ def _from_cosine(options: Options, arguments: list[str], log: Log) -> int:
     from dcaplda.export.importers.cosine import cosine_model
     from dcaplda.runtime.tables.vectors import read_vectors
 
-    if len(arguments) != 2:
-        raise UsageError("--from=cosine takes <embeddings-rspecifier> <bundle-dir>; see --help")
+    need(USAGE, 2, arguments)
     source, target = arguments
     alpha, beta = 1.0, 0.0
     if options.calibration:

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 USAGE = """Score trials with an exported model.
 
-Reads embeddings (Kaldi tables) of both sides and writes 'enroll test llr', one line per trial
-in the order of the trials. The trials may have a label, which is ignored. An id that is
-missing is an error unless --allow-missing is given.
+Reads embeddings (Kaldi tables, npz, npy, HDF5, Parquet) of both sides and writes 'enroll test llr',
+one line per trial in the order of the trials. The trials may have a label, which is ignored. An id
+that is missing is an error unless --allow-missing is given.
 
 Usage: score-trials [options] <model-dir> <enroll-rspecifier> <test-rspecifier> \
 <trials-rxfilename> <scores-wxfilename>
@@ -97,9 +97,7 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     watch = _Stopwatch(log)
     backend = Backend.load(model_dir, threads=options.threads or None)
     watch.lap("load model")
-    trials = read_trials(
-        trials_source, options.trials_form, options.enroll_column, options.test_column
-    )
+    trials = read_trials(trials_source, options.trials_form, options.columns())
     watch.lap("read trials")
     sides = read_sides(options, backend, enroll_table, test_table, trials, log)
     watch.lap("read tables")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 USAGE = """Find the enrolled speakers that each test utterance is most like.
 
 Writes 'test speaker llr', the best speaker first, --top-k lines per test utterance in the order
-of the test table. The speakers are a gallery file, or a Kaldi table of embeddings (with
+of the test table. The speakers are a gallery file, or a table of embeddings (any format; with
 --spk2utt for speakers of several utterances) or of voiceprints (--enroll-voiceprints); a table
 can be kept as a gallery with --gallery-out. With --prior, the probability that the speaker is
 among the enrolled, each line ends with accept or reject: at most the first one is accepted. A
@@ -119,9 +119,15 @@ def _placed(options: Options, enrolled: str, backend: "Backend") -> "tuple[Searc
     from dcaplda.bin.common.place_bundles import read_bundles
     from dcaplda.runtime.backend import Backend
     from dcaplda.runtime.gallery.speakers import Gallery
+    from dcaplda.runtime.tables.vectors import names_vectors
     from dcaplda.runtime.verification import Speaker
 
-    if _is_table(enrolled) or options.spk2utt or options.enroll_voiceprints or options.gallery_out:
+    if (
+        names_vectors(enrolled)
+        or options.spk2utt
+        or options.enroll_voiceprints
+        or options.gallery_out
+    ):
         raise UsageError("--place-bundles is for galleries, which remember the place of speakers")
     bundles = read_bundles(options.place_bundles)
     if options.test_place and options.test_place not in bundles:
@@ -140,20 +146,15 @@ def _placed(options: Options, enrolled: str, backend: "Backend") -> "tuple[Searc
     return search, len(gallery), prober
 
 
-def _is_table(enrolled: str) -> bool:
-    import re
-
-    return re.match(r"(ark|scp)[a-z,]*:", enrolled) is not None
-
-
 def _speakers(options: Options, enrolled: str, backend: "Backend", log: Log) -> "tuple[Block, ...]":
     """The enrolled speakers of a gallery file or of a table."""
     import numpy as np
 
     from dcaplda.runtime.gallery.blocks import VoiceprintBlocks
     from dcaplda.runtime.gallery.speakers import Gallery
+    from dcaplda.runtime.tables.vectors import names_vectors
 
-    if not _is_table(enrolled):
+    if not names_vectors(enrolled):
         if options.spk2utt or options.enroll_voiceprints or options.gallery_out:
             raise UsageError(f"'{enrolled}' is a gallery; the options of tables do not go with it")
         with Gallery.open(enrolled, backend, create=False) as gallery:

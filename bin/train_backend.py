@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dcaplda.bin.common.arguments import need
 from dcaplda.bin.common.option_groups import ScpRoot, Threads, check_not_negative
 from dcaplda.bin.common.options import Log, Tool, option, run
 from dcaplda.runtime.errors import UsageError
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 USAGE = """Train a backend on a Kaldi data directory and a table of embeddings.
 
 The data directory has utt2spk, utt2dur (or utt2num_frames) and optionally utt2sess, utt2dom and
-segments; the embeddings are an rspecifier, or an .npz or .h5 file with `ids` and `data`. The
+segments; the embeddings have any format of docs/formats.md (scp: ark: npz: npy: h5: parquet:). The
 recipe (--config) is a TOML file; see docs/training.md. Stages, rates and sizes not set there
 are the paper's.
 
@@ -144,11 +145,7 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
         if len(arguments) != 1:
             raise UsageError(f"--select takes one argument, <exp-dir>; found {len(arguments)}")
         return _select(Path(arguments[0]), log)
-    if len(arguments) != 3:
-        raise UsageError(
-            f"expected <data-dir> <xvector-rspecifier> <exp-dir>, found {len(arguments)} "
-            "arguments; see --help"
-        )
+    need(USAGE, 0, arguments)
     try:
         return (_train_seeds if options.seeds else _train_one)(options, arguments, log)
     except KeyboardInterrupt:

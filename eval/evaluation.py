@@ -15,9 +15,10 @@ from dcaplda.eval.results import Facts, Interval, Part, Result
 from dcaplda.eval.sets import SetSpec, SystemSpec
 from dcaplda.eval.trials import conditions as cond
 from dcaplda.eval.trials.joining import Joined, join, read_score_label_lines, read_scores
-from dcaplda.eval.trials.keys import Allowance, Columns, TrialKey, read_key
+from dcaplda.eval.trials.keys import Allowance, TrialKey, read_key
 from dcaplda.eval.trials.lines import IdTable
 from dcaplda.runtime.errors import DcapldaError, InputError
+from dcaplda.runtime.tables.columns import Columns
 
 Bar = Callable[[Iterable[int], str], Iterable[int]]
 

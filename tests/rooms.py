@@ -19,7 +19,8 @@ GROUND = {
 
 MAY_IMPORT = {
     "runtime.ground": "",
-    "runtime.tables": "runtime.ground",
+    "runtime.tables.formats": "runtime.ground",
+    "runtime.tables": "runtime.ground runtime.tables.formats",
     "runtime.bundle": "runtime.ground",
     "runtime.trials": "runtime.ground runtime.tables",
     "runtime.joint": "runtime.ground",
@@ -32,7 +33,7 @@ MAY_IMPORT = {
     "eval": "runtime.ground runtime.tables eval.metrics eval.trials",
     "eval.report": "runtime.ground runtime.bundle eval.metrics eval",
     "train.model": "runtime.ground",
-    "train.recipe": "runtime.ground train.model",
+    "train.recipe": "runtime.ground runtime.tables.formats train.model",
     "train.data": "runtime.ground runtime.tables train.recipe",
     "train.start": "runtime.ground runtime.joint eval.metrics train.model train.recipe train.data",
     "train.selection": "runtime.ground runtime.tables runtime.trials eval.metrics "
@@ -174,7 +175,7 @@ def _label(room: str) -> str:
     if room in GROUND:
         return ", ".join(GROUND[room])
     if "." in room:
-        return room.split(".")[1] + "/"
+        return "/".join(room.split(".")[1:]) + "/"
     parts = (path.relative_to(ROOT).with_suffix("").parts for path in (ROOT / room).glob("*.py"))
     loose = sorted(p[-1] for p in parts if room_of(p) == room and not p[-1].startswith("_"))
     return ", ".join(loose) if len(loose) < 8 else f"the {room} modules"

@@ -7,8 +7,12 @@ with the options lies in `sides`, `trial_sides` and `cohort`.
 """
 
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 from dcaplda.bin.common.options import CommonOptions, option
+
+if TYPE_CHECKING:
+    from dcaplda.runtime.tables.columns import Columns
 
 # What a model of several utterances is compared by.
 MULTI_ENROLL = ("auto", "joint", "scores", "voiceprints")
@@ -60,7 +64,9 @@ class Threads(CommonOptions):
 class ScpRoot(CommonOptions):
     """Where an scp's files are."""
 
-    scp_root: str = option("", "directory where relative file names in an scp start")
+    scp_root: str = option(
+        "", "directory where relative names in an scp start; left out: here, then its folder"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,8 +228,22 @@ class TrialList(CommonOptions):
     trials_form: str = option(
         "auto", "auto, enroll-test, enroll-test-label or label-enroll-test (VoxCeleb)"
     )
-    enroll_column: str = option("", "column of the enrolment id, for trials with a header line")
-    test_column: str = option("", "column of the test id, for trials with a header line")
+    header: bool = option(False, "header line (NIST's tsv, csv); usual column names are known")
+    enroll_column: str = option("", "column of the enrolment id, if not a usual name")
+    test_column: str = option("", "column of the test id, if not a usual name")
+    label_column: str = option("", "column of the label, if not a usual name")
+
+    def columns(self, **more: str) -> "Columns | None":
+        """What the header has, `more` names included; None if nothing speaks of one."""
+        from dcaplda.runtime.tables.columns import Columns
+
+        return Columns.chosen(
+            self.header,
+            enroll=self.enroll_column,
+            test=self.test_column,
+            label=self.label_column,
+            **more,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

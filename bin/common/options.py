@@ -21,7 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dcaplda.runtime.errors import DcapldaError, UsageError
+from dcaplda.bin.common.arguments import check_count
+from dcaplda.bin.common.version import version
+from dcaplda.runtime.errors import DcapldaError, UsageError, shortened
 
 # What a missing import means to the user: the extra that brings it.
 EXTRA_OF_MODULE = {
@@ -33,7 +35,7 @@ EXTRA_OF_MODULE = {
     "jinja2": "eval",
     "torch": "train",
     "safetensors": "train",
-    "h5py": "train",
+    "h5py": "hdf5",
     "onnx": "export",
 }
 
@@ -76,7 +78,7 @@ class Log:
         self.verbose = verbose
 
     def _say(self, text: str) -> None:
-        print(f"{self.tool}: {text}", file=sys.stderr, flush=True)
+        print(f"{self.tool}: {shortened(text)}", file=sys.stderr, flush=True)
 
     def info(self, text: str) -> None:
         """Say what was done."""
@@ -204,6 +206,7 @@ def _help_text(tool: Tool) -> str:
             text = str(default).lower() if isinstance(default, bool) else str(default)
             shown = f" (default: {text})"
         rows.append((name, field.metadata.get("help", "") + shown))
+    rows += [("--version", "print the version"), ("--help", "print this")]
     width = max(len(name) for name, _ in rows)
     lines += [f"  {name:<{width}}  {text}" for name, text in rows]
     return "\n".join(lines) + "\n"
@@ -237,12 +240,7 @@ def parse(tool: Tool, argv: list[str]) -> tuple[CommonOptions, list[str]]:
         options = tool.options(**{**values, **given})
     except ValueError as error:  # of a check
         raise UsageError(str(error)) from None
-    least, most = (
-        tool.arguments if isinstance(tool.arguments, tuple) else (tool.arguments, tool.arguments)
-    )
-    if not least <= len(arguments) <= most:
-        count = str(least) if least == most else f"{least} to {most}"
-        raise UsageError(f"expected {count} arguments, found {len(arguments)}; see --help")
+    check_count(tool.usage, tool.arguments, arguments)
     return options, arguments
 
 
@@ -258,6 +256,9 @@ def run(tool: Tool, argv: list[str] | None = None) -> int:
     log = Log(tool.name)
     if "--help" in argv or "-h" in argv:
         sys.stdout.write(_help_text(tool))
+        return 0
+    if "--version" in argv:
+        sys.stdout.write(f"{tool.name} of dcaplda {version()}\n")
         return 0
     try:
         options, arguments = parse(tool, argv)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dcaplda.bin.common.hints import about_missing
 from dcaplda.bin.common.option_groups import TrialSides
 from dcaplda.bin.common.options import Log
 from dcaplda.bin.common.sides import (
@@ -33,6 +34,8 @@ class Sides:
     enroll: Utterances
     test: Utterances
     models: Models
+    spk2utt: str
+    """The table that the models are from; empty if each is an utterance."""
 
     def voiceprints(
         self, backend: Backend, multi_enroll: str, sessions: Index | None = None
@@ -76,7 +79,7 @@ def read_sides(
         test = load(of_test, test_wanted, backend, timed, log)
     models = arrange(trials.enroll_ids, members, options.spk2utt, enroll)
     report_incomplete(models, options.spk2utt, options.allow_missing, log)
-    return Sides(enroll, test, models)
+    return Sides(enroll, test, models, options.spk2utt)
 
 
 def match(
@@ -101,9 +104,9 @@ def match(
         f"{int((~there).sum())} of {len(trials)} trials of '{trials.place}' have ids that are "
         f"missing: {_shown(missing)}"
     )
+    if not allow_missing or not there.any():
+        message += about_missing(trials, sides, (int(model[0]), int(row[0])))
     if not allow_missing:
-        if model[0] < 0 and row[0] < 0:
-            message += "; is line 1 a header? then use --enroll-column and --test-column"
         raise InputError(message + "; complete the tables, or skip with --allow-missing")
     if not there.any():
         raise InputError(message + "; no trial is left")

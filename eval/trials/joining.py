@@ -12,7 +12,6 @@ from dcaplda.eval.metrics.scores import Floats
 from dcaplda.eval.trials.keys import (
     UNLABELLED,
     Allowance,
-    Columns,
     TrialKey,
     check_ids,
     joined_ids,
@@ -28,6 +27,7 @@ from dcaplda.eval.trials.lines import (
     word_blocks,
 )
 from dcaplda.runtime.errors import TableError
+from dcaplda.runtime.tables.columns import Columns
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,7 @@ def join(key: TrialKey, scores: ScoreFile, allow: Allowance | None = None) -> Jo
     if n_missing:
         first = key.name(int(key.pairs[np.argmin(present)]))
         words = f"of {present.size} trials have no score, first {first}"
+        words += _audio_ending(key, scores, int(np.argmin(present)))
         allow.check("missing", n_missing, scores.place, words)
     unlabelled = key.labels == UNLABELLED
     counts = Counts(
@@ -134,6 +135,21 @@ def join(key: TrialKey, scores: ScoreFile, allow: Allowance | None = None) -> Jo
         return Joined(values, key.labels.astype(bool), key.enroll, key.test, counts)
     labels = key.labels[keep].astype(bool)
     return Joined(values[keep], labels, key.enroll[keep], key.test[keep], counts)
+
+
+def _audio_ending(key: TrialKey, scores: ScoreFile, place: int) -> str:
+    """A hint where a trial has a score once its ids lose, or gain, the ending `.wav`."""
+    names, code_of = key.ids.names, key.ids.code_of
+    sides = [names[codes[place]] for codes in (key.enroll, key.test)]
+    for other, hint in (
+        ([name.removesuffix(".wav") for name in sides], "'.wav' is cut from the trials' ids"),
+        ([name + ".wav" for name in sides], "'.wav' is cut from the scores' ids"),
+    ):
+        if other != sides and all(name in code_of for name in other):
+            enroll, test = (np.array([code_of[name]], np.uint32) for name in other)
+            if joined_ids(enroll, test)[0] in scores.pairs:
+                return f" (they match once {hint})"
+    return ""
 
 
 def _merged(
@@ -158,7 +174,9 @@ def _merged(
         used = np.zeros(pairs.size, bool)
         used[place[found]] = True
         first = key.name(int(pairs[np.argmin(used)]))
-        allow.check("extra", n_extra, scores.place, f"scores are of no trial, first {first}")
+        words = f"scores are of no trial, first {first}"
+        words += "" if found.any() else _audio_ending(key, scores, 0)
+        allow.check("extra", n_extra, scores.place, words)
     values = np.zeros(wanted.size)
     values[key.order] = scores.values[order[place]]
     present = np.zeros(wanted.size, bool)

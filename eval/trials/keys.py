@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dcaplda.eval.trials.lines import Block, Codes, IdTable, headed_blocks, word_blocks
 from dcaplda.runtime.errors import InputError, TableError, UsageError
+from dcaplda.runtime.tables.columns import Columns
 
 LABELS = {
     "target": 1,
@@ -24,16 +25,6 @@ LABELS = {
 UNLABELLED = -1
 FORMS = ("auto", "enroll-test-label", "label-enroll-test")
 ALLOWED = ("missing", "extra", "duplicate", "unlabelled")
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Names that the columns of tables with a header may have, in lower case."""
-
-    enroll: tuple[str, ...] = ("enroll", "enrollment", "modelid", "model", "enroll_id")
-    test: tuple[str, ...] = ("test", "segmentid", "segment", "testid", "test_id")
-    label: tuple[str, ...] = ("label", "targettype", "target", "key")
-    score: tuple[str, ...] = ("llr", "score")
 
 
 @dataclass(frozen=True)

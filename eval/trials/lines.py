@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcaplda.runtime.errors import TableError
+from dcaplda.runtime.tables.columns import column_place
 from dcaplda.runtime.tables.specifiers import Buffer, read_input
 from dcaplda.runtime.tables.text_lines import decoded, normalised
 
@@ -195,7 +196,7 @@ def headed_blocks(
             separator = next((mark for mark in (b"\t", b",") if mark in top), b" ")
             words = top.decode("utf-8", "replace").split(separator.decode())
             header = [word.strip(' "') for word in words]
-            places = [_column_place(header, names, source) for names in wanted]
+            places = [column_place(header, names, source) for names in wanted]
             raw, line = raw[len(top) + 1 :], line + 1
             if not raw:
                 continue
@@ -215,13 +216,3 @@ def headed_blocks(
         yield Block(source, line, [frame[str(place)] for place in places])
     if not header:
         raise TableError(f"'{source}': the file is empty; expected a header line")
-
-
-def _column_place(header: list[str], names: tuple[str, ...], source: str) -> int:
-    places = [place for place, name in enumerate(header) if name.lower() in names]
-    if len(places) != 1:
-        found = ", ".join(header)[:120]
-        raise TableError(
-            f"'{source}' line 1: expected one column named {' or '.join(names)}, found: {found}"
-        )
-    return places[0]

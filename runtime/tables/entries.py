@@ -1,11 +1,15 @@
 """The entries of a table, archive or scp alike: id, data, and where in the data it lies."""
 
+import re
 from collections.abc import Collection, Iterator
 
 from dcaplda.runtime.errors import TableError
 from dcaplda.runtime.tables.scp import read_scp, scp_entries
 from dcaplda.runtime.tables.specifiers import Buffer, Rspecifier, read_input
 from dcaplda.runtime.tables.vector_format import Locate, Span, locate, scan_archive
+
+# An id, then a file with an offset or with an ending, or a command.
+_SCP_LINE = re.compile(rb"[^\x00-\x20\x7f]+[ \t]+[^\x00-\x1f\x7f\[]*(:\d+|\.\w+|\|)[ \t\r]*(\n|\Z)")
 
 Entry = tuple[str, Buffer, Span]
 
@@ -34,6 +38,11 @@ def entries(
     return len(spans), ((key, data, span) for key, span in spans)
 
 
+def _looks_like_scp(data: Buffer) -> bool:
+    """Whether the first line is text of an id and something that ends as names in an scp do."""
+    return _SCP_LINE.match(data, 0, 8192) is not None
+
+
 def _archive_spans(
     specifier: Rspecifier, data: Buffer, skipped: list[str], find: Locate
 ) -> Iterator[tuple[str, Span]]:
@@ -46,6 +55,10 @@ def _archive_spans(
         except StopIteration:
             break
         except TableError as error:
+            if not seen and _looks_like_scp(data):
+                raise TableError(
+                    f"{error}; this looks like an scp: write 'scp:{specifier.source}'"
+                ) from None
             if not specifier.permissive:
                 raise
             # Kaldi's meaning of `p` for an archive: what follows the damage does not exist.

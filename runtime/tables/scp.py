@@ -1,6 +1,11 @@
-"""Script files (scp): lines of `id extended-file-name`, and the data they point to."""
+"""Script files (scp): lines of `id extended-file-name`, and the data they point to.
+
+A relative file name starts at the working directory, as in Kaldi, and if there is no such file, at
+the scp's own folder, so that a folder can be moved whole. A given root is the only start.
+"""
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 
 from dcaplda.runtime.errors import TableError
@@ -9,16 +14,18 @@ from dcaplda.runtime.tables.specifiers import (
     Buffer,
     Rspecifier,
     is_pipe,
+    read_bytes,
     read_file,
     read_input,
     split_offset,
 )
-from dcaplda.runtime.tables.text_lines import read_lines
+from dcaplda.runtime.tables.text_lines import lines_of
 from dcaplda.runtime.tables.vector_format import Broken, Locate, Span, locate
 
 # Archives kept open at once. Each holds a descriptor; a shuffled scp over more archives
 # than this is read correctly, only slower.
 _OPEN_FILES = 128
+_ARCHIVE = re.compile(rb"[^\x00-\x20\x7f]+ +(\x00B|\[ |\x93NUMPY)")
 
 
 def read_scp(specifier: Rspecifier) -> dict[str, str]:
@@ -27,7 +34,12 @@ def read_scp(specifier: Rspecifier) -> dict[str, str]:
     A malformed line or a repeated id raises TableError.
     """
     sources: dict[str, str] = {}
-    for number, line in enumerate(read_lines(specifier.source), 1):
+    data = read_bytes(specifier.source)
+    if _ARCHIVE.match(data):
+        raise TableError(
+            f"'{specifier.text}': holds the data themselves; write 'ark:{specifier.source}'"
+        )
+    for number, line in enumerate(lines_of(data, specifier.source), 1):
         key, _, source = line.partition(" ")
         source = source.strip(" ")
         if not key or not source or key in sources:
@@ -47,7 +59,7 @@ def scp_entries(
     find: Locate = locate,
 ) -> Iterator[tuple[str, Buffer, Span]]:
     """Locate the object of each (id, file name); a permissive specifier fills `skipped`."""
-    files = _OpenFiles(root)
+    files = _OpenFiles(starts_of(specifier, root))
     for key, source in lines:
         try:
             data, position = files.find(source)
@@ -61,11 +73,30 @@ def scp_entries(
             yield key, data, span
 
 
+def starts_of(specifier: Rspecifier, root: str) -> tuple[str, ...]:
+    """Where the relative names of an scp may start, the first place first ("": here)."""
+    if root:
+        return (root,)
+    if specifier.source == "-" or is_pipe(specifier.source):
+        return ("",)
+    own = os.path.dirname(specifier.source)
+    return ("", own) if own else ("",)
+
+
+def resolved(name: str, starts: tuple[str, ...]) -> str:
+    """The path of a file that an scp names: in the first place that has it, else in the first."""
+    first = os.path.join(starts[0], name)
+    if len(starts) == 1 or os.path.exists(first):
+        return first
+    second = os.path.join(starts[1], name)
+    return second if os.path.exists(second) else first
+
+
 class _OpenFiles:
     """Opens what scp lines point to, and keeps the latest archives open."""
 
-    def __init__(self, root: str) -> None:
-        self.root = root
+    def __init__(self, starts: tuple[str, ...]) -> None:
+        self.starts = starts
         self.open: dict[str, Buffer] = {}
 
     def find(self, source: str) -> tuple[Buffer, int]:
@@ -83,9 +114,10 @@ class _OpenFiles:
         return self._load(name, offset), offset or 0
 
     def _load(self, name: str, offset: int | None) -> Buffer:
-        path = os.path.join(self.root, name)
+        path = resolved(name, self.starts)
         if not os.path.exists(path):
-            start = f"'{self.root}'" if self.root else "the working directory"
+            places = [f"'{start}'" if start else "the working directory" for start in self.starts]
+            start = " or ".join(places)
             way_out = "" if os.path.isabs(name) else f" (names start at {start}; see --scp-root)"
             raise Broken(f"there is no such file{way_out}")
         data = read_file(path)

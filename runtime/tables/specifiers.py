@@ -25,6 +25,7 @@ from typing import Protocol
 
 from dcaplda.runtime.errors import TableError, UsageError
 from dcaplda.runtime.files import replacing
+from dcaplda.runtime.tables.formats.registry import has_kaldi_prefix, known_formats
 
 Buffer = bytes | mmap.mmap
 
@@ -67,9 +68,12 @@ def parse_rspecifier(text: str) -> Rspecifier:
     head, colon, source = text.partition(":")
     words = head.split(",")
     kinds = [word for word in words if word in ("ark", "scp")]
+    if colon and not kinds and re.fullmatch("[a-z0-9,]+", head):
+        known = " ".join(f"{name}:" for name in ("ark", "scp", *known_formats()))
+        raise UsageError(f"'{text}': no format '{head}:' is known here; known: {known}")
     if not colon or not kinds:
         kind = "scp" if text.endswith(".scp") else "ark"
-        raise UsageError(f"'{text}' is not an rspecifier; write '{kind}:{text}'")
+        raise UsageError(f"'{text}' is not an rspecifier; write '{kind}:{text}' (docs/formats.md)")
     if len(kinds) > 1:
         raise UsageError(f"'{text}': an rspecifier is either ark or scp, not both")
     for word in words:
@@ -78,6 +82,16 @@ def parse_rspecifier(text: str) -> Rspecifier:
     if not source.strip():
         raise UsageError(f"'{text}': no file name after the colon; write '-' for stdin")
     return Rspecifier(text, kinds[0], source.strip(), "p" in words)
+
+
+def kaldi_specifier(text: str) -> str:
+    """A bare name that ends as Kaldi's tables do, with the prefix that it means."""
+    name = text.strip()
+    if has_kaldi_prefix(name) or is_pipe(name) or name.startswith("|"):
+        return text
+    if name.endswith(".scp"):
+        return "scp:" + name
+    return "ark:" + name if name.endswith((".ark", ".ark.gz")) else text
 
 
 def parse_wspecifier(text: str) -> Wspecifier:
@@ -107,7 +121,7 @@ def parse_wspecifier(text: str) -> Wspecifier:
 
 def table_source(text: str) -> str:
     """The extended file name of a text table: plain, or behind `ark:` or `ark,t:`."""
-    if re.match(r"(ark|scp)[a-z,]*:", text):
+    if has_kaldi_prefix(text):
         specifier = parse_rspecifier(text)
         if specifier.kind == "scp":
             raise UsageError(f"'{text}': this table is plain text; name it as 'ark:file' or 'file'")

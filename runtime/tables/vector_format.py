@@ -2,7 +2,7 @@
 
 A binary vector is `\\0B`, `FV ` or `DV `, the byte 4, the number of values as int32, the values,
 all little-endian; a text vector is `[ 1 2.5 ]` up to the end of the line. An archive puts an
-id and a blank before each.
+id and a blank before each. A file that is one vector, as an scp may name it, can also be npy.
 """
 
 import re
@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcaplda.runtime.errors import TableError
+from dcaplda.runtime.tables.formats import npy
+from dcaplda.runtime.tables.formats.arrays import LONGEST_ID, Broken
 from dcaplda.runtime.tables.specifiers import Buffer
 
-# No sane id is longer; a file without blanks is recognised after this many bytes.
-LONGEST_ID = 4096
 _HEADER = struct.Struct("<2s3sBi")
 ID = re.compile(rb"[^\x00-\x20\x7f]+")
 _ID_AND_BLANK = re.compile(rb"([^\x00-\x20\x7f]+)[ \t]")
@@ -44,10 +44,6 @@ class Span(NamedTuple):
     def length(self) -> int:
         """Number of values of a binary vector."""
         return (self.stop - self.start) // self.dtype.itemsize
-
-
-class Broken(Exception):
-    """What is wrong at one place of an archive; the caller adds the file and the id."""
 
 
 Locate = Callable[[Buffer, int], Span]
@@ -80,6 +76,8 @@ def locate(data: Buffer, position: int) -> Span:
 
 
 def _locate_text(data: Buffer, position: int) -> Span:
+    if not position and data[: len(npy.MAGIC)] == npy.MAGIC:
+        return Span(*npy.locate_vector(data, position))
     newline = data.find(b"\n", position)
     line_end = len(data) if newline < 0 else newline
     line = data[position:line_end]

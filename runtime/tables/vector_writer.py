@@ -1,4 +1,4 @@
-"""Tables of vectors written as Kaldi does: `ark:`, `ark,t:`, `ark,scp:`.
+"""Tables of vectors, written in the formats of `formats` or as Kaldi does: `ark:`, `ark,scp:`.
 
 kaldiio writes the binary objects, onto streams that were opened here: files appear whole or not at
 all, and a failing pipe is noticed. 50,000 x 512 take 0.26 s of processor time, against 0.20 s
@@ -12,10 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcaplda.runtime.errors import TableError
+from dcaplda.runtime.files import check_new_folder
+from dcaplda.runtime.tables.formats.registry import find_format
 from dcaplda.runtime.tables.specifiers import (
     Writer,
     Wspecifier,
     check_output,
+    kaldi_specifier,
     parse_wspecifier,
     writing,
 )
@@ -35,14 +38,36 @@ def check_wspecifier(text: str) -> Wspecifier:
     return target
 
 
+def check_target(text: str) -> str:
+    """Make sure that vectors can be written under a specifier; returns the file or folder."""
+    found = find_format(text)
+    if found is None:
+        return check_wspecifier(kaldi_specifier(text)).ark
+    kind, name = found
+    if kind.is_folder:
+        check_new_folder(name)
+    else:
+        check_output(name)
+    return name.rstrip("/")
+
+
 def write_vectors(wspecifier: str, ids: Iterable[str], matrix: NDArray[np.float32]) -> None:
     """Write row i of `matrix` (N, D) as float32 under the i-th id; whole files or none.
 
     Text (`ark,t:`) uses the shortest decimals that read back as the same float32.
     """
+    found = find_format(wspecifier)
+    if found is not None:
+        check_target(wspecifier)
+        kind, name = found
+        names = list(ids)
+        assert len(names) == len(matrix)
+        kind.write(name, names, np.ascontiguousarray(matrix, dtype="<f4"))
+        return
+
     from kaldiio.matio import write_array
 
-    target = check_wspecifier(wspecifier)
+    target = check_wspecifier(kaldi_specifier(wspecifier))
     rows = np.ascontiguousarray(matrix, dtype="<f4")
     put = _put_text if target.as_text else write_array
     write_entries(target, zip(ids, rows, strict=True), put)

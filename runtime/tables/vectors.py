@@ -1,11 +1,13 @@
 """Tables of embeddings and other vectors, read strictly: whole and finite, or an error.
 
-`read_vectors` gives one matrix for a table whose vectors all have the same size. It decodes
-them itself: 50,000 x 512 of an archive take 0.24 s of processor time, `kaldiio.load_ark` and a
-stack of its vectors 0.35 s and twice the memory; kaldiio 2.18 also notices neither a failing pipe
-nor a vector cut short. `iterate_vectors` gives vectors of any size one by one, decoded by kaldiio.
+`read_vectors` gives one matrix for a table whose vectors all have the same size, whatever its
+format: a file of `formats`, or Kaldi's tables. These it decodes itself: 50,000 x 512 of an archive
+take 0.24 s of processor time, `kaldiio.load_ark` and a stack of its vectors 0.35 s and twice the
+memory; kaldiio 2.18 also notices neither a failing pipe nor a vector cut short. `iterate_vectors`
+gives the vectors of Kaldi's tables one by one, of any size, decoded by kaldiio.
 """
 
+import os
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
@@ -14,8 +16,9 @@ from numpy.typing import NDArray
 
 from dcaplda.runtime.errors import TableError
 from dcaplda.runtime.tables.entries import entries
+from dcaplda.runtime.tables.formats.registry import VectorFormat, find_format, has_kaldi_prefix
 from dcaplda.runtime.tables.object_format import OBJECT, decoded, locate_vector
-from dcaplda.runtime.tables.specifiers import Buffer, parse_rspecifier
+from dcaplda.runtime.tables.specifiers import Buffer, kaldi_specifier, parse_rspecifier
 from dcaplda.runtime.tables.vector_format import Broken, Span, values
 
 # Rows checked for NaN at once; bounds the memory of the check.
@@ -44,11 +47,14 @@ def read_vectors(
 ) -> VectorTable:
     """Read a table of equally long vectors into one float32 matrix.
 
-    Relative file names in an scp start at the working directory, or at `scp_root`. `only`
+    Relative file names in an scp start at `scp_root`, see `scp`. `only`
     restricts what is loaded to these ids. Duplicate ids, vectors of unequal size, NaN or
     infinite values, damaged data and an empty table raise TableError.
     """
-    specifier = parse_rspecifier(rspecifier)
+    found_format = find_format(rspecifier)
+    if found_format is not None:
+        return _from_format(rspecifier, *found_format, only)
+    specifier = parse_rspecifier(kaldi_specifier(rspecifier))
     skipped: list[str] = []
     count, found = entries(specifier, scp_root, skipped, only)
     rows = _Rows(rspecifier, count)
@@ -59,6 +65,31 @@ def read_vectors(
     if skipped and not rows.ids:
         raise TableError(f"'{rspecifier}': no entry can be read; the first: {skipped[0]}")
     return VectorTable(rspecifier, rows.ids, rows.finished(), skipped)
+
+
+def names_vectors(text: str) -> bool:
+    """Whether a name is that of a table of vectors: by a prefix or by a known ending."""
+    return find_format(text) is not None or has_kaldi_prefix(kaldi_specifier(text))
+
+
+def can_be_read_again(text: str) -> bool:
+    """Whether a table is a file or a folder, and not a stream that is gone once it was read."""
+    if find_format(text) is not None:
+        return True
+    return os.path.isfile(parse_rspecifier(kaldi_specifier(text)).source)
+
+
+def _from_format(
+    place: str, kind: VectorFormat, name: str, only: Collection[str] | None
+) -> VectorTable:
+    ids, stored = kind.read(name, only)
+    if only is not None and not all(key in only for key in ids):
+        rows = [row for row, key in enumerate(ids) if key in only]
+        ids, stored = [ids[row] for row in rows], stored[rows]
+    with np.errstate(over="ignore"):
+        matrix = np.ascontiguousarray(stored, np.float32)
+    _check_finite(place, ids, matrix)
+    return VectorTable(place, ids, matrix)
 
 
 def iterate_vectors(

@@ -8,8 +8,14 @@ import json
 import os
 
 from dcaplda.runtime.errors import InputError
-from dcaplda.runtime.tables.scp import read_scp
-from dcaplda.runtime.tables.specifiers import parse_rspecifier, split_offset, writing
+from dcaplda.runtime.tables.formats.registry import find_format
+from dcaplda.runtime.tables.scp import read_scp, resolved, starts_of
+from dcaplda.runtime.tables.specifiers import (
+    kaldi_specifier,
+    parse_rspecifier,
+    split_offset,
+    writing,
+)
 
 _KEY = "model_fingerprint"
 
@@ -31,15 +37,8 @@ def check_tag(rspecifier: str, scp_root: str, fingerprint: str) -> bool:
 
     False if some archive has no note; InputError if one names another model.
     """
-    specifier = parse_rspecifier(rspecifier)
-    if not os.path.isfile(specifier.source):
-        return False  # a pipe or stdin
-    archives = {specifier.source}
-    if specifier.kind == "scp":
-        names = {split_offset(source)[0] for source in read_scp(specifier).values()}
-        archives = {os.path.join(scp_root, name) for name in names}
     known = True
-    for archive in sorted(archives):
+    for archive in sorted(_archives(rspecifier, scp_root)):
         found = _fingerprint(tag_name(archive))
         if found is not None and found != fingerprint:
             raise InputError(
@@ -47,6 +46,19 @@ def check_tag(rspecifier: str, scp_root: str, fingerprint: str) -> bool:
             )
         known &= found is not None
     return known
+
+
+def _archives(rspecifier: str, scp_root: str) -> set[str]:
+    """The files or the folder that hold a table's data; a pipe or stdin is a name without note."""
+    found = find_format(rspecifier)
+    if found is not None:
+        return {found[1].rstrip("/")}
+    specifier = parse_rspecifier(kaldi_specifier(rspecifier))
+    if specifier.kind == "ark" or not os.path.isfile(specifier.source):
+        return {specifier.source}
+    starts = starts_of(specifier, scp_root)
+    names = {split_offset(source)[0] for source in read_scp(specifier).values()}
+    return {resolved(name, starts) for name in names}
 
 
 def _fingerprint(name: str) -> str | None:

@@ -5,14 +5,16 @@ import io
 from typing import Any
 
 from dcaplda.runtime.errors import TableError
+from dcaplda.runtime.tables.columns import Columns, column_place
 from dcaplda.runtime.tables.text_lines import decoded, normalised, refuse_controls
 
 
-def parse_headed(data: bytes, source: str, enroll_column: str, test_column: str) -> Any:
+def parse_headed(data: bytes, source: str, columns: Columns) -> Any:
     """A polars frame with the categorical columns `enroll` and `test`.
 
-    The header decides what separates columns: a tab, else a comma, else blanks. Every line
-    must have as many columns as the header; fields may be quoted as in csv.
+    A label is not used here; where the user named its column, it has to be there. The header
+    decides what separates columns: a tab, else a comma, else blanks. Every line must have as many
+    columns as the header; fields may be quoted as in csv.
     """
     refuse_controls(data, source)
     data = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
@@ -22,13 +24,12 @@ def parse_headed(data: bytes, source: str, enroll_column: str, test_column: str)
     if separator == " ":
         data = normalised(data, source)
     names = _header_names(data, source, separator)
-    for wanted in (enroll_column, test_column):
-        if names.count(wanted) != 1:
-            listed = ", ".join(names)[:200]
-            raise TableError(f"'{source}' line 1: expected one column '{wanted}' among: {listed}")
+    enroll, test = (column_place(names, known, source) for known in (columns.enroll, columns.test))
+    if columns.label != Columns.label:
+        column_place(names, columns.label, source)
     if b'"' in data:
         data, separator = _without_quotes(data, source, separator, len(names)), "\t"
-    return _parse(data, source, separator, names, enroll_column, test_column)
+    return _parse(data, source, separator, len(names), (enroll, test))
 
 
 def _header_names(data: bytes, source: str, separator: str) -> list[str]:
@@ -37,33 +38,31 @@ def _header_names(data: bytes, source: str, separator: str) -> list[str]:
     return [name.strip() for name in names]
 
 
-def _parse(
-    data: bytes, source: str, separator: str, names: list[str], enroll: str, test: str
-) -> Any:
+def _parse(data: bytes, source: str, separator: str, columns: int, places: tuple[int, int]) -> Any:
     import polars as pl
 
     body = data[data.find(b"\n") + 1 :]
     lines = body.count(b"\n")
     if not body.strip():
         raise TableError(f"'{source}': no trials after the header")
-    if body.count(separator.encode()) != (len(names) - 1) * lines:
-        raise _ragged(data, source, separator, len(names))
+    if body.count(separator.encode()) != (columns - 1) * lines:
+        raise _ragged(data, source, separator, columns)
     try:
         frame = pl.read_csv(
             body,
             has_header=False,
             separator=separator,
             quote_char=None,
-            schema={f"column_{place}": pl.Categorical for place in range(len(names))},
+            schema={f"column_{place}": pl.Categorical for place in range(columns)},
         )
     except pl.exceptions.PolarsError:
-        raise _ragged(data, source, separator, len(names)) from None
+        raise _ragged(data, source, separator, columns) from None
     chosen = frame.select(
-        pl.col(f"column_{names.index(enroll)}").alias("enroll"),
-        pl.col(f"column_{names.index(test)}").alias("test"),
+        pl.col(f"column_{place}").alias(name)
+        for place, name in zip(places, ("enroll", "test"), strict=True)
     )
     if frame.height != lines:
-        raise _ragged(data, source, separator, len(names))
+        raise _ragged(data, source, separator, columns)
     _check_ids(chosen, source)
     return chosen
 

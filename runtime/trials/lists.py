@@ -2,8 +2,8 @@
 
 Forms: `enroll test`, `enroll test label` (target|nontarget, tgt|imp, 1|0), VoxCeleb's
 `label enroll test`, blanks or tabs between, gzip, pipes; and tables with a header (NIST's tsv
-and csv) whose columns are named by the caller. Every line is checked, and a malformed one is
-reported with its number and content.
+and csv) whose columns have usual names or are named by the caller. Every line is checked, and a
+malformed one is reported with its number and content.
 """
 
 from dataclasses import dataclass, replace
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcaplda.runtime.errors import TableError, UsageError
+from dcaplda.runtime.tables.columns import Columns
 from dcaplda.runtime.tables.specifiers import read_bytes
 from dcaplda.runtime.tables.text_lines import lines_of, normalised
 from dcaplda.runtime.trials.headed import parse_headed
@@ -57,30 +58,26 @@ class Trials:
         )
 
 
-def read_trials(
-    source: str, form: str = "auto", enroll_column: str = "", test_column: str = ""
-) -> Trials:
+def read_trials(source: str, form: str = "auto", columns: Columns | None = None) -> Trials:
     """Read a trial list from an extended file name.
 
     `form` is `auto` or a key of FORMS; `auto` decides between the two places of a label by
-    its words. Naming `enroll_column` and `test_column` declares a table with a header.
+    its words. `columns` says that the list is a table with a header.
     """
     if form != "auto" and form not in FORMS:
         raise UsageError(f"trial form '{form}': expected auto, {', '.join(FORMS)}")
-    if bool(enroll_column) != bool(test_column):
-        raise UsageError("a trial list with a header needs both columns named")
     data = read_bytes(source)
     if data[:1] in (b"", b"\n", b" ") and not data.strip():
         raise TableError(f"'{source}': no trials in it")
-    if enroll_column:
-        return _factorised(source, parse_headed(data, source, enroll_column, test_column))
+    if columns is not None:
+        return _factorised(source, parse_headed(data, source, columns))
     data = _regular(data, source)
-    columns = data[: data.find(b"\n")].count(b" ") + 1
-    if columns not in (2, 3) or (form != "auto" and len(FORMS[form]) != columns):
+    width = data[: data.find(b"\n")].count(b" ") + 1
+    if width not in (2, 3) or (form != "auto" and len(FORMS[form]) != width):
         raise _malformed(data, source, 2 if form == "enroll-test" else 3)
-    frame = _parse(data, source, columns)
+    frame = _parse(data, source, width)
     if form == "auto":
-        form = "enroll-test" if columns == 2 else _place_of_label(frame, data, source)
+        form = "enroll-test" if width == 2 else _place_of_label(frame, data, source)
     return _factorised(source, frame.rename(dict(zip(frame.columns, FORMS[form], strict=True))))
 
 
@@ -136,7 +133,7 @@ def _malformed(data: bytes, source: str, columns: int) -> TableError:
         if len(words) != columns:
             found = f"found {line[:80]!r}" if line else "found a blank line"
             if number == 1 and len(words) > 3:
-                found += "; a table with a header needs --enroll-column and --test-column"
+                found += "; for a table with a header say --header"
             return TableError(f"'{source}' line {number}: expected {expected}, {found}")
     return TableError(f"'{source}': cannot be read as a trial list")
 

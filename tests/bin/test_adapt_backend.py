@@ -12,6 +12,7 @@ from random_models import DIM
 from dcaplda.bin.adapt_backend import main
 from dcaplda.runtime import Backend
 from dcaplda.runtime.joint.place import adapted
+from dcaplda.runtime.tables.vector_writer import write_vectors
 
 pytestmark = pytest.mark.torch
 
@@ -47,6 +48,17 @@ def test_it_writes_the_bundle_of_the_place(bundle: Path, tmp_path: Path, capsys)
     log = capsys.readouterr().err
     assert f"adapted with 20 utterances, worth {expected.heard:.1f} people" in log
     assert f"{100 * expected.known:.0f} % of the place's offset is known" in log
+
+
+def test_a_pool_may_have_any_format(bundle: Path, tmp_path: Path) -> None:
+    pool = np.asarray(place_pool(20), np.float32)
+    assert main([str(bundle), table(tmp_path, pool), str(tmp_path / "scp")]) == 0
+    for name in ("pool.npz", "pool.h5"):
+        write_vectors(f"{tmp_path}/{name}", [f"p{i}" for i in range(20)], pool)
+        assert main([str(bundle), f"{tmp_path}/{name}", str(tmp_path / "other")]) == 0
+        assert Backend.load(tmp_path / "other").info.fingerprint == (
+            Backend.load(tmp_path / "scp").info.fingerprint
+        )
 
 
 def test_a_pool_that_tells_little_says_so_without_a_report(bundle, tmp_path: Path, capsys) -> None:

@@ -86,6 +86,9 @@ def test_recordings(tmp_path: Path) -> None:
     options = [f"--wav=scp:{tmp_path}/wav.scp", f"--scp-root={tmp_path}"]
     assert main([*options, f"{tmp_path}/out"]) == 0
     assert (tmp_path / "out").read_text() == "a 1.5\nb 1.5\n"
+    # Without a root: beside the scp.
+    assert main([options[0], f"{tmp_path}/again"]) == 0
+    assert (tmp_path / "again").read_text() == "a 1.5\nb 1.5\n"
 
 
 def test_rounding_leaves_no_trace(tmp_path: Path) -> None:

@@ -54,6 +54,23 @@ def test_speakers_enrolled_once_score_as_averaged_inputs(case: Case, capfd) -> N
     assert "cannot tell which model" not in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["vp.npz", "npy:vp/", "vp.h5", "vp.parquet"])
+def test_voiceprints_of_any_format_carry_the_note_of_their_model(
+    case: Case, capfd, name: str, monkeypatch
+) -> None:
+    expected = case.scores(case.spk2utt, "--multi-enroll=voiceprints")
+    monkeypatch.chdir(case.folder)
+    assert enroll([case.durations, case.spk2utt, case.bundle, case.scp, name]) == 0
+    found = case.scores("--enroll-voiceprints", table=name)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert "cannot tell which model" not in capfd.readouterr().err
+    (note,) = Path().glob("vp*.json")
+    note.write_text('{"model_fingerprint": "another"}')
+    arguments = [case.durations, "--enroll-voiceprints", case.bundle, name, case.scp, case.trials]
+    assert score([*arguments, "out"]) == 1
+    assert "voiceprints of another model" in capfd.readouterr().err
+
+
 def test_utterances_enrolled_once_score_as_averaged_scores(case: Case) -> None:
     assert enroll([case.durations, case.bundle, case.scp, f"ark,t:{case.folder}/vp.txt"]) == 0
     table = f"ark,t:{case.folder}/vp.txt"

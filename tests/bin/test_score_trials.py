@@ -22,6 +22,7 @@ from random_models import DIM, random_model
 from dcaplda.bin.score_trials import main
 from dcaplda.export import parity
 from dcaplda.runtime.decision import bayes_threshold, posterior
+from dcaplda.runtime.tables.vector_writer import write_vectors
 
 pytestmark = pytest.mark.torch
 
@@ -188,6 +189,25 @@ def test_trials_with_a_header(case: Case) -> None:
     lines = ["segment,channel,model"] + [f"{b},a,{a}" for a, b in case.pairs]
     case.trials.write_text("\n".join(lines) + "\n")
     assert case.run("--enroll-column=model", "--test_column=segment") == expected
+    assert case.run("--header") == expected
+
+
+def test_one_set_of_header_options_serves_score_trials_and_eval_scores(case: Case, capfd) -> None:
+    from dcaplda.bin.eval_scores import main as evaluate
+
+    pairs = list(dict.fromkeys(case.pairs))
+    lines = ["seg\tvoice\ttruth"]
+    lines += [f"{b}\t{a}\t{('imp', 'tgt')[i % 2]}" for i, (a, b) in enumerate(pairs)]
+    case.trials.write_text("\n".join(lines) + "\n")
+    options = ["--header", "--enroll-column=voice", "--test-column=seg", "--label-column=truth"]
+    assert [row[:2] for row in case.run(*options)] == [list(pair) for pair in pairs]
+    assert evaluate([*options, "--bootstrap=0", str(case.trials), str(case.scores)]) == 0
+    capfd.readouterr()
+    bad = [*options[:3], "--label-column=lable"]
+    says = "expected one column named lable, found: seg, voice, truth"
+    assert says in fails(case, capfd, *bad)
+    assert evaluate([*bad, str(case.trials), str(case.scores)]) == 1
+    assert says in capfd.readouterr().err
 
 
 def test_durations_may_differ_by_side_and_be_frames(case: Case) -> None:
@@ -385,6 +405,67 @@ def test_a_header_line_is_suspected(case: Case, capfd) -> None:
     assert "is line 1 a header?" in fails(case, capfd)
 
 
+def test_enrolment_ids_that_are_no_utterances_lead_to_spk2utt(case: Case, capfd) -> None:
+    case.trials.write_text("spk1 u1 target\nspk2 u2 target\n")
+    assert "if they are speakers or models, give --spk2utt" in fails(case, capfd)
+    assert "--spk2utt" in fails(case, capfd, "--allow-missing")
+    # Not where some are utterances, nor where the table was given.
+    case.trials.write_text("spk1 u1 target\nu3 u2 target\n")
+    assert "--spk2utt" not in fails(case, capfd)
+    case.trials.write_text("spk1 u1 target\n")
+    (case.folder / "spk2utt").write_text("spk2 u1 u2\n")
+    assert "give --spk2utt" not in fails(case, capfd, f"--spk2utt={case.folder}/spk2utt")
+
+
+def test_ids_that_match_without_wav_are_recognised(case: Case, capfd) -> None:
+    expected = case.run()
+    good = case.trials.read_text()
+    case.trials.write_text("".join(f"1 {a}.wav {b}.wav\n" for a, b in case.pairs))
+    capfd.readouterr()
+    message = fails(case, capfd)
+    assert "the ids match once '.wav' is cut" in message
+    command = re.search(r"cut: (sed .*) > trials.cut", message)
+    assert command is not None
+    cut = subprocess.run(command[1], shell=True, capture_output=True, text=True, check=True)
+    case.trials.write_text(cut.stdout)
+    assert case.run() == expected
+    capfd.readouterr()
+    # The other way round, and in another format.
+    case.trials.write_text(good)
+    named = [f"{key}.wav" for key in case.vectors]
+    write_vectors(f"{case.folder}/w.npz", named, np.stack(list(case.vectors.values())))
+    both = dict.fromkeys(("enroll", "test"), f"{case.folder}/w.npz")
+    assert "the table's ids end in '.wav'" in fails(case, capfd, **both)
+    # Utterances of a speaker: the ending stands in spk2utt, not in the trials.
+    (case.folder / "spk2utt").write_text("spk u1.wav u2.wav\n")
+    case.trials.write_text("spk u3\n")
+    message = fails(case, capfd, f"--spk2utt={case.folder}/spk2utt")
+    assert re.search(r"sed 's/\\.wav//g' \S*/spk2utt > spk2utt.cut", message)
+    case.trials.write_text(good)
+    # What cannot be read twice is not.
+    piped = dict.fromkeys(("enroll", "test"), f"ark:cat {case.ark} |")
+    case.trials.write_text("u1.wav u2.wav\n")
+    assert "is cut" not in fails(case, capfd, **piped)
+
+
+def test_long_ids_are_cut_and_paths_are_not(case: Case, capfd) -> None:
+    long = "x" * 5000
+    case.trials.write_text(f"{long} u1\nu2 u1\n")
+    message = fails(case, capfd)
+    assert "x" * 32 + "..." + "x" * 16 in message
+    assert len(message) < 600
+    assert str(case.trials) in message
+
+
+@pytest.mark.parametrize("name", ["x.npz", "npy:folder", "x.h5", "x.parquet"])
+def test_embeddings_of_any_format_give_the_same_scores(case: Case, name: str, monkeypatch) -> None:
+    expected = case.run()
+    monkeypatch.chdir(case.folder)
+    write_vectors(name, list(case.vectors), np.stack(list(case.vectors.values())))
+    assert case.run(enroll=name, test=name) == expected
+    assert case.run(enroll=name) == expected
+
+
 def test_nothing_left_to_score_is_an_error(case: Case, capfd) -> None:
     case.trials.write_text("ghost u1\n")
     assert "no trial is left" in fails(case, capfd, "--allow-missing")
@@ -425,7 +506,7 @@ def test_pointers_pipes_and_models_that_lead_nowhere(case: Case, capfd) -> None:
     assert "'false' ended" in fails(case, capfd, trials="false |")
     assert "no such file" in fails(case, capfd, trials=str(case.folder / "none"))
     assert "no model.json" in fails(case, capfd, model=str(case.folder))
-    assert "write 'scp:" in fails(case, capfd, enroll=str(case.scp))
+    assert "write 'scp:" in fails(case, capfd, enroll=f"ark:{case.scp}")
 
 
 def test_durations_are_never_guessed(case: Case, capfd) -> None:

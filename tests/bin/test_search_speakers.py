@@ -15,6 +15,7 @@ from dcaplda.export import parity
 from dcaplda.export.bundle_writer import export_model
 from dcaplda.runtime import Backend
 from dcaplda.runtime.gallery.speakers import Gallery
+from dcaplda.runtime.tables.vector_writer import write_vectors
 
 pytestmark = pytest.mark.torch
 
@@ -81,6 +82,21 @@ def check(case: Case, truth: np.ndarray, speakers: list[str], top_k: int) -> Non
 def test_every_utterance_is_a_speaker_without_spk2utt(case: Case) -> None:
     assert case.run("--top-k=5") == 0
     check(case, case.llrs(), case.names, 5)
+
+
+@pytest.mark.parametrize("name", ["x.npz", "npy:x", "x.h5", "x.scp"])
+def test_speakers_of_any_format_are_a_table_and_no_gallery(
+    case: Case, name: str, monkeypatch
+) -> None:
+    monkeypatch.chdir(case.folder)
+    if name != "x.scp":
+        write_vectors(name, case.names, np.stack(list(case.vectors.values())))
+    assert case.run("--top-k=3", enroll=name, test=name) == 0
+    names = sorted(case.names) if name == "npy:x" else case.names
+    rows = [case.names.index(key) for key in names]
+    assert [line[0] for line in case.lines()[::3]] == names
+    case.names = names
+    check(case, case.llrs()[rows][:, rows], names, 3)
 
 
 def test_scores_of_several_utterances_are_averaged(case: Case) -> None:

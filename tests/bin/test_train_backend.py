@@ -83,7 +83,7 @@ def test_cuda_is_asked_for_only_where_it_is(world, tmp_path, capsys):
 
 def test_two_arguments_are_too_few(capsys):
     assert main(["a", "b"]) == 1
-    assert "<data-dir> <xvector-rspecifier> <exp-dir>" in capsys.readouterr().err
+    assert "expected 3 arguments, found 2: <exp-dir> is missing" in capsys.readouterr().err
 
 
 def test_help_lists_the_options_and_needs_no_torch(capsys):

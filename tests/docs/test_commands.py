@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 TOOLS = (
     "score-trials",
     "compute-durations",
+    "copy-vectors",
     "enroll-speakers",
     "import-model",
     "export-onnx",

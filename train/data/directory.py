@@ -2,10 +2,7 @@
 
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
-from dcaplda.runtime.errors import InputError, TableError
+from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.tables.sessions import default_sessions, read_recordings
 from dcaplda.runtime.tables.text_tables import read_durations, read_words
 from dcaplda.runtime.tables.vectors import read_vectors
@@ -18,58 +15,8 @@ def load_training_data(
 ) -> TrainingData:
     """The utterances of a data directory that have a vector and labels, ready to train on."""
     labels = read_labels(directory, section, need_durations)
-    ids, matrix = load_vectors(vectors, section.scp_root)
-    return assemble(ids, matrix, labels, section.allow_shared_sessions)
-
-
-def load_vectors(source: str, scp_root: str = "") -> tuple[list[str], NDArray[np.float32]]:
-    """Ids and vectors from an rspecifier, or from an npz or hdf5 file with `ids` and `data`."""
-    if source.endswith(".npz"):
-        return _from_arrays(source, *_npz_arrays(source))
-    if source.endswith((".h5", ".hdf5")):
-        return _from_arrays(source, *_hdf5_arrays(source))
-    table = read_vectors(source, scp_root)
-    return table.ids, table.matrix
-
-
-def _npz_arrays(source: str) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
-    try:
-        # Pickled objects could run code when they are loaded; ids are plain strings.
-        with np.load(source, allow_pickle=False) as content:
-            return content["ids"], content["data"]
-    except KeyError:
-        raise TableError(f"'{source}': needs the arrays 'ids' and 'data'") from None
-    except (OSError, ValueError, EOFError) as error:
-        raise TableError(f"'{source}': cannot be read as npz ({error})") from None
-
-
-def _hdf5_arrays(source: str) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
-    import h5py
-
-    try:
-        with h5py.File(source, "r") as content:
-            return np.asarray(content["ids"]), np.asarray(content["data"])
-    except KeyError:
-        raise TableError(f"'{source}': needs the datasets 'ids' and 'data'") from None
-    except OSError as error:
-        raise TableError(f"'{source}': cannot be read as hdf5 ({error})") from None
-
-
-def _from_arrays(
-    source: str, ids: NDArray[np.generic], data: NDArray[np.generic]
-) -> tuple[list[str], NDArray[np.float32]]:
-    if data.ndim != 2 or ids.ndim != 1 or len(ids) != len(data) or not len(ids):
-        shapes = f"ids {ids.shape}, data {data.shape}"
-        raise TableError(f"'{source}': expected n ids and n rows of data, found {shapes}")
-    if not np.issubdtype(data.dtype, np.floating):
-        raise TableError(f"'{source}': 'data' holds {data.dtype}, expected float32 or float64")
-    # hdf5 gives strings as bytes.
-    names = [name.decode() if isinstance(name, bytes) else str(name) for name in ids.tolist()]
-    if len(set(names)) != len(names):
-        seen: set[str] = set()
-        twice = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise TableError(f"'{source}': '{twice}' occurs twice; ids must be unique")
-    return names, np.ascontiguousarray(data, dtype=np.float32)
+    table = read_vectors(vectors, section.scp_root)
+    return assemble(table.ids, table.matrix, labels, section.allow_shared_sessions)
 
 
 def read_labels(directory: str, section: DataSection, need_durations: bool = True) -> Labels:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dcaplda.runtime.errors import UsageError
+from dcaplda.runtime.tables.formats.registry import has_kaldi_prefix, split_prefix
 from dcaplda.train.recipe.sections import DevSection, StageSection, TrainingConfig
 
 # Keys of [[dev]] that name files; a relative one starts at the recipe's directory.
@@ -122,8 +123,8 @@ def _anchor_paths(values: dict[str, Any], directory: Path) -> None:
 
 def anchored(name: str, directory: Path) -> str:
     """A file name or rspecifier with its relative path moved to start at `directory`."""
-    head, colon, rest = name.partition(":")
-    is_table = bool(colon) and {"ark", "scp"} & set(head.split(","))
+    head, _, rest = name.partition(":")
+    is_table = has_kaldi_prefix(name) or bool(split_prefix(name)[0])
     path = rest if is_table else name
     if path.endswith("|") or path in ("", "-") or os.path.isabs(path):
         return name

@@ -17,8 +17,9 @@ from dcaplda.eval.metrics.calibration import entropy
 from dcaplda.runtime.decision import log_odds
 from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.tables.text_tables import read_durations, read_lists, read_words
+from dcaplda.runtime.tables.vectors import read_vectors
 from dcaplda.runtime.trials.lists import Trials, read_trials
-from dcaplda.train.data.directory import check_seconds, load_vectors
+from dcaplda.train.data.directory import check_seconds
 from dcaplda.train.recipe.sections import DevSection
 from dcaplda.train.selection.pair_plan import PairPlan
 
@@ -115,13 +116,14 @@ def _members(section: DevSection, trials: Trials) -> list[list[str]]:
 
 
 def _embeddings(section: DevSection, needed: list[str], dim: int) -> NDArray[np.float32]:
-    ids, matrix = load_vectors(section.xvectors, section.scp_root)
+    table = read_vectors(section.xvectors, section.scp_root)
+    matrix = table.matrix
     if matrix.shape[1] != dim:
         raise InputError(
             f"dev set '{section.name}': {section.xvectors} has {matrix.shape[1]} values per "
             f"vector, the training data {dim}"
         )
-    rows = {name: row for row, name in enumerate(ids)}
+    rows = table.rows()
     _refuse_missing(section, section.xvectors, needed, rows)
     chosen = matrix[[rows[name] for name in needed]]
     norms = np.linalg.norm(chosen, axis=1)
@@ -150,9 +152,10 @@ def _refuse_missing(
 ) -> None:
     missing = [name for name in needed if name not in known]
     if missing:
+        hint = "" if section.spk2utt else "; if it is a speaker or model, add spk2utt"
         raise InputError(
             f"dev set '{section.name}': {place} has no '{missing[0]}', which is in "
-            f"{section.trials} ({len(missing)} missing)"
+            f"{section.trials} ({len(missing)} missing){hint}"
         )
 
 

@@ -7,9 +7,10 @@ import pytest
 
 from dcaplda.eval.trials import lines
 from dcaplda.eval.trials.joining import join, read_score_label_lines, read_scores
-from dcaplda.eval.trials.keys import Allowance, Columns, read_key
+from dcaplda.eval.trials.keys import Allowance, read_key
 from dcaplda.eval.trials.lines import IdTable
 from dcaplda.runtime.errors import DcapldaError
+from dcaplda.runtime.tables.columns import Columns
 
 TRIALS = "a x target\na y nontarget\nb x nontarget\nb y target\n"
 SCORES = "a x 1.5\na y -2\nb x -3e-1\nb y 0.25\n"
@@ -191,3 +192,17 @@ def test_kaldi_score_label_lines_are_read(tmp_path):
     scores, labels = read_score_label_lines(str(path))
     assert scores.tolist() == [0.5, -1.0, 2.5]
     assert labels.tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize("allow", [(), ("extra",)])
+def test_ids_that_match_without_wav_are_recognised(joined, allow):
+    named = TRIALS.replace(" x", ".wav x.wav").replace(" y", ".wav y.wav")
+    assert named.startswith("a.wav x.wav target\n")
+    with pytest.raises(DcapldaError, match="match once '.wav' is cut from the trials' ids"):
+        joined(named, SCORES, *allow)
+    scores = SCORES.replace(" x", ".wav x.wav").replace(" y", ".wav y.wav")
+    with pytest.raises(DcapldaError, match="match once '.wav' is cut from the scores' ids"):
+        joined(TRIALS, scores, *allow)
+    with pytest.raises(DcapldaError) as caught:
+        joined(TRIALS, SCORES.replace("a", "c"), "extra")
+    assert "match once" not in str(caught.value)

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from kaldi_files import binary_ark, binary_vector, random_vectors, text_ark, write_scp
 
 from dcaplda.runtime.errors import DcapldaError, TableError
+from dcaplda.runtime.tables.columns import Columns
 from dcaplda.runtime.tables.kaldi_objects import read_plda_file
 from dcaplda.runtime.tables.matrices import iterate_matrices, read_matrix_file
 from dcaplda.runtime.tables.specifiers import read_input
@@ -270,12 +271,13 @@ def test_trials(tmp_path: Path, data, good: bytes) -> None:
 @given(data=st.data())
 def test_trials_with_a_header(tmp_path: Path, data) -> None:
     content = data.draw(damage(b"model\tside\tsegment\nm1\ta\ts1\nm2\tb\ts2\n"))
-    columns = {"enroll_column": "model", "test_column": "segment"}
-    trials = attempt(lambda: read_trials(put(tmp_path, content), **columns))
+    columns = Columns(enroll=("model",), test=("segment",))
+    trials = attempt(lambda: read_trials(put(tmp_path, content), columns=columns))
     if trials is not None:
         text = content.decode("utf-8-sig").replace("\r\n", "\n").removesuffix("\n")
         header, *rows = [line.split("\t") for line in text.split("\n")]
-        places = [name.strip() for name in header].index("model"), header.index("segment")
+        names = [name.strip().lower() for name in header]
+        places = names.index("model"), names.index("segment")
         assert [len(row) for row in rows] == [len(header)] * len(rows)
         enroll = [trials.enroll_ids[i] for i in trials.enroll_index]
         assert enroll == [row[places[0]] for row in rows]

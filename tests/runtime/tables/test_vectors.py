@@ -95,18 +95,77 @@ def test_scp_order_counts_and_many_archives_can_be_mixed(tmp_path: Path) -> None
     np.testing.assert_array_equal(table.matrix, expected)
 
 
-def test_scp_names_start_at_the_working_directory_or_at_scp_root(
+def test_scp_names_start_here_then_at_the_scps_folder_and_a_root_wins(
     tmp_path: Path, scp: Path, monkeypatch
 ) -> None:
+    """The same relative name in three places: -MATRIX here, MATRIX beside the scp, 2 at a root."""
     relative = scp.read_text().replace(f"{tmp_path}/", "")
     (tmp_path / "relative.scp").write_text(relative)
+    name = f"scp:{tmp_path}/relative.scp"
+    here, root = tmp_path / "here", tmp_path / "root"
+    for folder, factor in ((here, -1), (root, 2)):
+        folder.mkdir()
+        vectors = {key: factor * vector for key, vector in VECTORS.items()}
+        (folder / "x.ark").write_bytes(binary_ark(vectors))
+    monkeypatch.chdir(here)
+    np.testing.assert_array_equal(read_vectors(name).matrix, -MATRIX)
+    np.testing.assert_array_equal(read_vectors(name, scp_root=str(root)).matrix, 2 * MATRIX)
+    (here / "x.ark").unlink()
+    np.testing.assert_array_equal(read_vectors(name).matrix, MATRIX)
     monkeypatch.chdir(tmp_path)
     np.testing.assert_array_equal(read_vectors("scp:relative.scp").matrix, MATRIX)
-    monkeypatch.chdir("/")
-    name = f"scp:{tmp_path}/relative.scp"
-    np.testing.assert_array_equal(read_vectors(name, scp_root=str(tmp_path)).matrix, MATRIX)
-    with pytest.raises(TableError, match=r"'u0' points to 'x.ark:3'.*--scp-root"):
+    (root / "x.ark").unlink()
+    with pytest.raises(TableError, match=r"'u0' points to 'x.ark:3'.*names start at '.*root'"):
+        read_vectors(name, scp_root=str(root))
+    monkeypatch.chdir(here)
+    (tmp_path / "x.ark").unlink()
+    says = r"'u0' points to 'x.ark:3'.*the working directory or '.*'; see --scp-root"
+    with pytest.raises(TableError, match=says):
         read_vectors(name)
+    with pytest.raises(TableError, match=r"names start at the working directory; see --scp-root"):
+        read_vectors(f"scp:cat {tmp_path}/relative.scp |")
+
+
+def test_an_scp_may_point_to_npy_files(tmp_path: Path, scp: Path) -> None:
+    """Of any float kind and byte order, as a vector or as one row or column."""
+    forms = [np.float32, ">f4", np.float64, np.float16]
+    exact = {f"n{i}": np.arange(4, dtype=kind) / 4 for i, kind in enumerate(forms)}
+    shaped = {**exact, "row": exact["n0"][None, :], "column": exact["n0"][:, None]}
+    for key, array in shaped.items():
+        np.save(tmp_path / f"{key}.npy", array)
+    (tmp_path / "n.scp").write_text("".join(f"{key} {key}.npy\n" for key in shaped))
+    table = read_vectors(f"{tmp_path}/n.scp")
+    assert table.ids == list(shaped)
+    np.testing.assert_array_equal(table.matrix, [[0, 0.25, 0.5, 0.75]] * 6)
+    (tmp_path / "mixed.scp").write_text(f"n0 n0.npy\n{scp.read_text()}")
+    np.testing.assert_array_equal(read_vectors(f"scp:{tmp_path}/mixed.scp").matrix[1:], MATRIX)
+
+
+@pytest.mark.parametrize(
+    ("name", "prefix"), [("x.ark", "ark:"), ("x.scp", "scp:"), ("y.ark.gz", "ark:")]
+)
+def test_a_bare_name_with_kaldis_ending_means_the_table(
+    tmp_path: Path, scp: Path, name: str, prefix: str
+) -> None:
+    (tmp_path / "y.ark.gz").write_bytes(gzip.compress(binary_ark(VECTORS)))
+    bare, named = (read_vectors(f"{start}{tmp_path}/{name}") for start in ("", prefix))
+    assert bare.ids == named.ids == list(VECTORS)
+    np.testing.assert_array_equal(bare.matrix, MATRIX)
+    write_vectors(f"{tmp_path}/bare.ark", VECTORS, MATRIX)
+    assert (tmp_path / "bare.ark").read_bytes() == binary_ark(VECTORS)
+
+
+def test_an_ark_that_is_an_scp_and_the_reverse_are_recognised(tmp_path: Path, scp: Path) -> None:
+    with pytest.raises(TableError, match=r"looks like an scp: write 'scp:.*x.scp'"):
+        read_vectors(f"ark:{scp}")
+    (tmp_path / "files.scp").write_text("a files/a.npy\n")
+    with pytest.raises(TableError, match=r"write 'scp:.*files.scp'"):
+        read_vectors(f"ark,p:{tmp_path}/files.scp")
+    with pytest.raises(TableError, match=r"write 'ark:.*x.ark'"):
+        read_vectors(f"scp:{tmp_path}/x.ark")
+    with pytest.raises(TableError) as caught:
+        read_vectors(put(tmp_path, b"a [ 1 2\nb [ 3 4 ]\n"))
+    assert "scp:" not in str(caught.value)
 
 
 def test_only_the_wanted_ids_are_loaded(tmp_path: Path, scp: Path) -> None:

@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcaplda.runtime.errors import TableError, UsageError
+from dcaplda.runtime.tables.columns import Columns
 from dcaplda.runtime.trials.lists import Trials, read_trials
 from dcaplda.runtime.trials.score_file import write_scores
 
 
-def read(folder: Path, content: bytes | str, *args: str, name: str = "trials", **kw: str) -> Trials:
+def read(folder: Path, content: bytes | str, *args: str, name: str = "trials", **kw) -> Trials:
     path = folder / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return read_trials(str(path), *args, **kw)
@@ -111,15 +112,15 @@ HEADED = {
 
 @pytest.mark.parametrize("form", HEADED)
 def test_tables_with_a_header_are_read_by_column_name(tmp_path: Path, form: str) -> None:
-    trials = read(tmp_path, HEADED[form], enroll_column="modelid", test_column="segmentid")
+    trials = read(tmp_path, HEADED[form], columns=Columns())
     assert pairs(trials) == EXPECTED
 
 
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("modelid\tsegment\nb\tx\n", "line 1: expected one column 'segmentid'"),
-        ("modelid\tmodelid\tsegmentid\nb\tx\ty\n", "line 1: expected one column 'modelid'"),
+        ("modelid\tsegment\nb\tx\n", "line 1: expected one column named segmentid"),
+        ("modelid\tmodelid\tsegmentid\nb\tx\ty\n", "line 1: expected one column named modelid"),
         ("modelid\tsegmentid\nb\n", "line 2: expected 2 columns"),
         ("modelid\tsegmentid\nb\tx\tz\n", "line 2: expected 2 columns"),
         ("modelid\tsegmentid\nb\tx\tz\na\n", "line 2: expected 2 columns"),
@@ -134,13 +135,22 @@ def test_tables_with_a_header_are_read_by_column_name(tmp_path: Path, form: str)
 )
 def test_a_malformed_table_is_named(tmp_path: Path, content: bytes | str, says: str) -> None:
     with pytest.raises(TableError) as caught:
-        read(tmp_path, content, enroll_column="modelid", test_column="segmentid")
+        read(tmp_path, content, columns=Columns(enroll=("modelid",), test=("segmentid",)))
     assert says in str(caught.value)
 
 
-def test_half_named_columns_and_unknown_forms_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="both columns"):
-        read(tmp_path, "a x\n", enroll_column="modelid")
+def test_half_named_columns_leave_the_usual_names_of_the_rest(tmp_path: Path) -> None:
+    columns = Columns.chosen(False, enroll="Voice", test="")
+    content = "MODEL\tvoice\tSegmentId\tkey\nq\tb\tx\t1\nq\ta\ty\t0\nq\tb\ty\t0\n"
+    assert pairs(read(tmp_path, content, columns=columns)) == EXPECTED
+    assert Columns.chosen(False, enroll="", test="") is None
+    assert Columns.chosen(True, enroll="") == Columns()
+    named = Columns.chosen(False, label="truth")
+    with pytest.raises(TableError, match="expected one column named truth, found: MODEL"):
+        read(tmp_path, content, columns=named)
+
+
+def test_unknown_forms_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="trial form 'odd'"):
         read(tmp_path, "a x\n", "odd")
 

@@ -95,6 +95,21 @@ def test_pipes_and_absolute_names_stay(name: str):
 
 
 @pytest.mark.parametrize(
+    ("name", "moved"),
+    [
+        ("npz:x", "npz:/here/x"),
+        ("npy:../x", "npy:/x"),
+        ("h5:/a/x.h5", "h5:/a/x.h5"),
+        ("x.parquet", "/here/x.parquet"),
+        ("ark,t:x", "ark,t:/here/x"),
+        ("odd:x", "/here/odd:x"),
+    ],
+)
+def test_specifiers_of_every_format_start_at_the_recipe(name: str, moved: str):
+    assert anchored(name, Path("/here")) == moved
+
+
+@pytest.mark.parametrize(
     ("content", "message"),
     [
         ("[stage1]\nstep = 3\n", r"\[stage1\] has no key 'step'; did you mean 'steps'"),

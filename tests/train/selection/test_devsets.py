@@ -11,6 +11,8 @@ from training_world import all_trials, draw, write_data_dir, write_dev, write_ta
 
 from dcaplda.eval.metrics.scalars import cllr, min_cllr_lin
 from dcaplda.runtime.errors import DcapldaError, InputError
+from dcaplda.runtime.tables.vector_writer import write_vectors
+from dcaplda.runtime.tables.vectors import read_vectors
 from dcaplda.train.model.forms import Factors, model_forms
 from dcaplda.train.recipe.sections import DevSection
 from dcaplda.train.selection.devsets import load_dev_source
@@ -216,3 +218,18 @@ def test_missing_files_are_one_line(tmp_path):
         load(section_of(tmp_path))
     assert "\n" not in str(error.value)
     assert "trials" in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["npz:x", "npy:x", "h5:x", "x.parquet"])
+def test_vectors_of_a_dev_set_may_have_any_format(dev, tmp_path, name: str, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = read_vectors(str(dev / "xvector.npz"))
+    write_vectors(name, table.ids, table.matrix)
+    found, expected = load(section_of(dev, xvectors=name)), load(section_of(dev))
+    assert torch.equal(found.embeddings, expected.embeddings)
+
+
+def test_enrolments_that_are_no_utterances_lead_to_spk2utt(dev, tmp_path):
+    (tmp_path / "trials").write_text("somebody v-nobody target\n")
+    with pytest.raises(InputError, match="if it is a speaker or model, add spk2utt"):
+        load(section_of(dev, trials=str(tmp_path / "trials")))
