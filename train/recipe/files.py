@@ -5,6 +5,7 @@ import difflib
 import json
 import math
 import os
+import re
 import tomllib
 import types
 import typing
@@ -174,13 +175,30 @@ def _anchor_paths(values: dict[str, Any], directory: Path) -> None:
 
 def anchored(name: str, directory: Path) -> str:
     """A file name or rspecifier with its relative path moved to start at `directory`."""
+    head, path = _parted(name)
+    if not _is_plain(path) or os.path.isabs(path):
+        return name
+    return head + os.path.abspath(os.path.join(directory, path))
+
+
+def _parted(name: str) -> tuple[str, str]:
+    """`scp:` or `ark,t:` or nothing, and what comes after it."""
     head, colon, rest = name.partition(":")
     is_table = bool(colon) and {"ark", "scp"} & set(head.split(","))
-    path = rest if is_table else name
-    if path.endswith("|") or path in ("", "-") or os.path.isabs(path):
-        return name
-    moved = os.path.abspath(os.path.join(directory, path))
-    return f"{head}:{moved}" if is_table else moved
+    return (f"{head}:", rest) if is_table else ("", name)
+
+
+def _is_plain(path: str) -> bool:
+    """Whether this names a file, and not a pipe, the standard input or nothing."""
+    return not path.endswith("|") and path not in ("", "-")
+
+
+def missing_files(section: DevSection) -> list[str]:
+    """Files that a development set names and that do not exist."""
+    paths = (_parted(getattr(section, key))[1] for key in _DEV_PATHS)
+    # An offset (`x.ark:17`) or a range (`x.scp[0:9]`) is left to the reader of the table.
+    plain = (path for path in paths if _is_plain(path) and not re.search(r":\d+$|\]$", path))
+    return [path for path in plain if not os.path.exists(path)]
 
 
 def _apply_setting(values: dict[str, Any], setting: str) -> None:

@@ -1,3 +1,4 @@
+import re
 import tomllib
 from pathlib import Path
 
@@ -31,6 +32,14 @@ def test_defaults_are_the_paper_s():
 @pytest.mark.parametrize("path", sorted((REPO / "conf").glob("*.toml")), ids=lambda p: p.name)
 def test_example_recipes_are_valid(path: Path):
     load_recipe(str(path))
+
+
+def test_the_example_sets_of_the_paper_s_recipe_are_comments_that_can_be_uncommented(tmp_path):
+    text = (REPO / "conf" / "dca-plda.toml").read_text()
+    assert load_recipe(str(REPO / "conf" / "dca-plda.toml")).dev == ()
+    path = tmp_path / "r.toml"
+    path.write_text(re.sub(r"(?m)^# (\[\[dev\]\]|\w+ = )", r"\1", text))
+    assert [dev.name for dev in load_recipe(str(path)).dev] == ["seen", "unseen"]
 
 
 def test_written_recipe_reads_the_same(tmp_path):
