@@ -20,6 +20,7 @@ from dcaplda.train.early import check_fit, check_recipe, has_steps, read_data, r
 from dcaplda.train.identity import run_identity
 from dcaplda.train.model.backend import Backend
 from dcaplda.train.model.config import ModelConfig
+from dcaplda.train.page import write_page
 from dcaplda.train.recipe.files import config_to_toml, first_difference
 from dcaplda.train.recipe.problems import Problems
 from dcaplda.train.recipe.sections import TrainingConfig
@@ -28,6 +29,7 @@ from dcaplda.train.start.values import build_model, find_start, set_trainable
 from dcaplda.train.steps.averaging import Candidate
 from dcaplda.train.steps.checkpoints import CHECKPOINT, check_same_run, load_checkpoint
 from dcaplda.train.steps.held_out import HeldOut, find_held_out, holds_out
+from dcaplda.train.steps.log import read_log
 from dcaplda.train.steps.loop import Trainer
 from dcaplda.train.steps.progress import ProgressBar
 from dcaplda.train.steps.stopping import StopSignals
@@ -129,7 +131,8 @@ def _train_locked(request: Request, say: Say, warn: Say) -> dict[str, Any]:
     )
     if checkpoint is not None:
         trainer.resume(checkpoint)
-        say(f"{directory}: going on after {trainer.progress.total} steps")
+        if not request.finish:
+            say(f"{directory}: going on after {trainer.progress.total} steps")
     with replacing(directory / CONFIG) as path:
         path.write_text(config_to_toml(config), encoding="utf-8")
     if request.finish:
@@ -285,6 +288,7 @@ def _finish(
     table = dev_table(summary)
     with replacing(directory / TABLE) as path:
         path.write_text(table, encoding="utf-8")
+    write_page(directory, summary, list(read_log(directory)))
     write_summary(directory, summary)
     for line in table.splitlines():
         say(line)

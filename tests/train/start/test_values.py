@@ -9,7 +9,6 @@ from golden import FULL, needs_full_golden, read_ark, read_columns
 from scipy.linalg import subspace_angles
 from training_world import DIM, draw
 
-from dcaplda.runtime.errors import ModelError
 from dcaplda.train.data.batches import make_batch
 from dcaplda.train.data.directory import load_training_data
 from dcaplda.train.data.folds import speaker_folds
