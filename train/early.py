@@ -141,10 +141,10 @@ def _check_batches(
                 checked_share(own, batch_of_part(own, section))
         return
     counts = np.bincount(data.speaker_domain)
-    alone = np.flatnonzero(counts < 2) if section.balance == "domain" else []
+    alone = np.flatnonzero(counts < 2).tolist() if section.balance == "domain" else []
     for number in alone:
-        problems.add(_alone(data, int(number)))
-    if len(alone):
+        problems.add(_alone(data, number))
+    if alone:
         return
     try:
         checked_share(data, section)

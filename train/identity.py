@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from dcaplda.train.data.labelled import TrainingData
 from dcaplda.train.recipe.files import config_to_dict
@@ -59,8 +60,10 @@ def sets_digest(evaluator: Evaluator) -> str:
     return digest.hexdigest()[:16]
 
 
-def _add(digest: Any, content: bytes | np.ndarray) -> None:
+def _add(digest: Any, content: bytes | NDArray[Any]) -> None:
     """Length first: what stands at the end of one part is not the beginning of the next."""
-    view = memoryview(content).cast("B") if len(content) else memoryview(b"")
-    digest.update(len(view).to_bytes(8, "little"))
-    digest.update(view)
+    if not isinstance(content, bytes):
+        # The bytes themselves, not a copy: these may be gigabytes.
+        content = content.reshape(-1).view(np.uint8).data  # type: ignore[assignment]
+    digest.update(len(content).to_bytes(8, "little"))
+    digest.update(content)

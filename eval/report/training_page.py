@@ -132,8 +132,14 @@ def _draw(curves: Curves, palette: Palette) -> Any:
         axes.axvline(step, color=palette.grid, lw=1.0, ls=":")
         # A stage that begins near the end is named on the left of its line.
         side = "right" if step > 0.85 * last else "left"
-        place = {"xycoords": ("data", "axes fraction"), "va": "bottom", "ha": side}
-        axes.annotate(name, (step, 1.01), color=palette.faint, **place)
+        axes.annotate(
+            name,
+            (step, 1.01),
+            xycoords=("data", "axes fraction"),
+            va="bottom",
+            ha=side,
+            color=palette.faint,
+        )
     if curves.chosen is not None:
         axes.axvline(curves.chosen, color=palette.marker, lw=0.9, label="the model chosen")
     shown = [loss for line in curves.lines for loss in line.losses]

@@ -83,7 +83,7 @@ def _dev_section(value: Any, number: int, problems: Problems) -> DevSection:
     start = {"name": f"number {number}", "xvectors": "-", "trials": "-"}
     if not isinstance(value, Mapping):
         problems.add(f"{shown}: is not a section; write [[dev]], with two brackets")
-        return DevSection(**start)
+        return DevSection(name=start["name"], xvectors="-", trials="-")
     for key in start:
         if key not in value:
             problems.add(f"{shown} needs the key '{key}'")

@@ -1,4 +1,4 @@
-"""The page of a training: all of it inside, names escaped, bars on their line, also in a browser."""
+"""The page of a training: all of it inside, names escaped, bars on their line; in a browser."""
 
 import re
 from dataclasses import replace
