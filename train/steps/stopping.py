@@ -34,7 +34,9 @@ class StopSignals:
     def __enter__(self) -> "StopSignals":
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._ask)
+                # A shell's background jobs ignore Ctrl-C, and go on doing so.
+                if signal.getsignal(number) != signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._ask)
         return self
 
     def __exit__(self, *exception: object) -> None:

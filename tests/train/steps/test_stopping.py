@@ -212,6 +212,17 @@ def test_the_second_interrupt_does_not_wait():
             time.sleep(0.1)
 
 
+def test_a_signal_that_is_ignored_stays_ignored():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with StopSignals(print) as stop:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.01)
+            assert not stop.asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_other_threads_leave_signals_alone():
     before = signal.getsignal(signal.SIGINT)
 
@@ -261,6 +272,7 @@ def test_ctrl_c_of_the_tool_says_how_to_go_on_and_both_ways_work(world, tmp_path
     assert (tmp_path / "exp" / "bundle" / "model.json").is_file()
 
 
+@pytest.mark.slow
 def test_ctrl_c_of_several_seeds_keeps_each_and_finish_selects(world, tmp_path):
     options = ("--seeds=0-2", "--jobs=2")
     talk = open(tmp_path / "talk", "w")
