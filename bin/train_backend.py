@@ -160,10 +160,13 @@ def _is_exported(directory: Path, bundle: Path) -> bool:
 
 
 def _train_seeds(options: Options, arguments: list[str], log: Log) -> int:
+    from dcaplda.runtime.bundle.writing import checked_place
     from dcaplda.train.recipe.files import config_to_toml
     from dcaplda.train.seeds import parse_seeds, run_all, seed_directory
 
     seeds = parse_seeds(options.seeds)
+    if options.export:
+        checked_place(Path(arguments[2]) / BUNDLE)
     config = _recipe(options)  # mistakes in the recipe are one error here, not one per seed
     directory = Path(arguments[2])
     directory.mkdir(parents=True, exist_ok=True)

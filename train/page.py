@@ -118,7 +118,8 @@ def _verdict(held_out: Mapping[str, Any], table: Table) -> tuple[str, list[str]]
     lost = max(1.0 - least / cllr, 0.0) if cllr > 0 else 0.0
     grade = NO if cllr >= 1.0 else calibration_grade(lost, cllr - least)
     sentences = [str(held_out["verdict"])] if held_out.get("verdict") else []
-    count = f"{len(table.rows)} sets" if len(table.rows) > 1 else "one set"
+    kind = "part" if held_out.get("parts") else "set"
+    count = f"{len(table.rows)} {kind}s" if len(table.rows) > 1 else f"one {kind}"
     sentences.append(
         f"Cllr {cllr:.3f} at prior 0.5 (mean over {count}); the best affine calibration of each "
         f"would leave {least:.3f}, so {100 * lost:.0f} % is lost to miscalibration."

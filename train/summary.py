@@ -135,5 +135,7 @@ def where_selected(place: dict[str, Any]) -> str:
         return f"average of the {place['models']} best models"
     if "last" in place:
         return f"last model, {place['last']} steps"
+    if place.get("total") == 0:
+        return "the start, before any step"
     kind = "running average at " if "average" in place else ""
     return f"{kind}stage {place['stage']} step {place['step']}"

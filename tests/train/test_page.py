@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from dcaplda.train.page import training_page, write_page
+from dcaplda.train.summary import where_selected
 
 pytestmark = pytest.mark.torch
 STATISTICS = {
@@ -86,6 +87,7 @@ def test_held_out_parts_come_first_with_their_own_words():
     ]
     assert page.grade == "yes"  # 6 % of Cllr is lost, the limit is 10 %
     assert page.sentences[0] == "Use it."
+    assert "mean over 2 parts" in page.sentences[1]
     assert "Cllr 0.250" in page.sentences[1] and "6 % is lost" in page.sentences[1]
     assert "Most is lost on tel: 0.300 where 0.280" in page.sentences[2]
     assert [row.kind for row in page.tables[0].rows] == ["domain", "people"]
@@ -142,6 +144,23 @@ def test_what_the_model_warns_of_is_what_training_saw(tmp_path):
     bare = {**STATISTICS, "durations": None, "side_information": None}
     page = training_page("exp", {**summary, "statistics": bare}, [])
     assert page is not None and [name for name, *_ in page.warnings] == ["lengths"]
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ({"stage": 1, "step": 0, "total": 0}, "the start, before any step"),
+        ({"stage": 3, "step": 2, "total": 22}, "stage 3 step 2"),
+        (
+            {"average": "ema", "stage": 2, "step": 4, "total": 9},
+            "running average at stage 2 step 4",
+        ),
+        ({"average": "top-k", "models": 3}, "average of the 3 best models"),
+        ({"last": 24}, "last model, 24 steps"),
+    ],
+)
+def test_where_the_model_was_met_is_told_in_words(place: dict, words: str):
+    assert where_selected(place) == words
 
 
 def test_the_page_is_written_beside_the_run_and_escaped(tmp_path):
