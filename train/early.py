@@ -15,7 +15,7 @@ from dcaplda.train.data.labelled import TrainingData
 from dcaplda.train.model import durations
 from dcaplda.train.model.config import VARIANTS, ModelConfig
 from dcaplda.train.recipe.problems import Problems
-from dcaplda.train.recipe.sections import TrainingConfig
+from dcaplda.train.recipe.sections import DataSection, TrainingConfig
 from dcaplda.train.selection.losses import Evaluator
 from dcaplda.train.start.values import too_wide
 from dcaplda.train.steps.held_out import batch_of_part, held_out_parts, holds_out
@@ -58,11 +58,11 @@ def check_recipe(config: TrainingConfig, start_model: str, problems: Problems) -
 
 
 def read_data(
-    directory: str, vectors: str, config: TrainingConfig, problems: Problems
+    directory: str, vectors: str, section: DataSection, need_durations: bool, problems: Problems
 ) -> TrainingData | None:
     """The training data, or None and a problem."""
     with problems.catching():
-        return load_training_data(directory, vectors, config.data, uses_durations(config))
+        return load_training_data(directory, vectors, section, need_durations)
     return None
 
 

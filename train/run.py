@@ -16,7 +16,14 @@ from dcaplda.runtime.errors import UsageError
 from dcaplda.runtime.files import replacing
 from dcaplda.train.curves import plot_curves
 from dcaplda.train.data.labelled import TrainingData
-from dcaplda.train.early import check_fit, check_recipe, has_steps, read_data, read_sets
+from dcaplda.train.early import (
+    check_fit,
+    check_recipe,
+    has_steps,
+    read_data,
+    read_sets,
+    uses_durations,
+)
 from dcaplda.train.identity import run_identity
 from dcaplda.train.model.backend import Backend
 from dcaplda.train.model.config import ModelConfig
@@ -146,7 +153,8 @@ def _train_locked(request: Request, say: Say, warn: Say) -> dict[str, Any]:
 def _read_inputs(request: Request) -> tuple[TrainingData, Evaluator]:
     """Data and development sets; all that is wrong with them or the recipe is one error."""
     config, problems = request.config, Problems()
-    data = read_data(request.data_dir, request.vectors, config, problems)
+    need = uses_durations(config)
+    data = read_data(request.data_dir, request.vectors, config.data, need, problems)
     # A recipe is not to blame for data that cannot be read.
     place = request.recipe if not problems.found else ""
     check_recipe(config, request.start_model, problems)

@@ -116,7 +116,6 @@ def rc(palette: Palette) -> Any:
         "axes.spines.right": False,
         "lines.linewidth": 1.6,
         "svg.fonttype": "none",
-        "svg.hashsalt": "dcaplda",  # equal drawings get equal ids: the page is the same bytes
         "pdf.fonttype": 42,
         "figure.constrained_layout.use": True,
     }

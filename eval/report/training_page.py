@@ -108,7 +108,8 @@ def curves_svg(curves: Curves) -> str:
     """The curves as an <svg> element in the page's colours."""
     import matplotlib
 
-    with matplotlib.rc_context(rc(WEB)):
+    # The salt makes ids depend on the drawing alone: equal runs have equal pages.
+    with matplotlib.rc_context({**rc(WEB), "svg.hashsalt": "training"}):
         figure = _draw(curves, WEB)
         return inline_svg(figure, "curves", "Loss over the steps of training")
 

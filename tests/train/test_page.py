@@ -146,6 +146,14 @@ def test_what_the_model_warns_of_is_what_training_saw(tmp_path):
     assert page is not None and [name for name, *_ in page.warnings] == ["lengths"]
 
 
+def test_sets_that_did_not_select_are_not_said_to():
+    summary = {**SUMMARY, "dev": [dev_set("a", 0.5, 0.4)]}
+    for selected, words in (({"last": 40}, False), (SUMMARY["selected"], True)):
+        page = training_page("exp", {**summary, "selected": selected}, [])
+        assert page is not None
+        assert ("selected the model" in page.tables[0].caption) == words
+
+
 @pytest.mark.parametrize(
     ("place", "words"),
     [
