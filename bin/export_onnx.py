@@ -27,12 +27,17 @@ class Options(CommonOptions):
 
 def body(options: Options, arguments: list[str], log: Log) -> int:
     """Load, export, report."""
+    export_directory(arguments[0], arguments[1], log)
+    return 0
+
+
+def export_directory(source: str, target: str, log: Log) -> None:
+    """Export the model that training left in a directory."""
     import json
 
     from dcaplda.export.bundle_writer import export_model
     from dcaplda.train.store import load_model
 
-    source, target = arguments
     model = load_model(source)
     training = None
     summary = Path(source) / SUMMARY
@@ -46,7 +51,6 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     differences = export_model(model, target, training)
     worst = max(differences.values())
     log.info(f"exported {model.config.variant} to {target}; graphs equal torch within {worst:.1e}")
-    return 0
 
 
 TOOL = Tool("export-onnx", USAGE, Options, 2, body)

@@ -1,17 +1,21 @@
 """train-backend: from labelled embeddings to a calibrated model."""
 
-import dataclasses
+import json
 import os
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dcaplda.bin.common.arguments import need
+from dcaplda.bin.common.next_commands import Evaluation, next_commands
 from dcaplda.bin.common.option_groups import ScpRoot, Threads, check_not_negative
-from dcaplda.bin.common.options import Log, Tool, option, run
+from dcaplda.bin.common.options import Log, Tool, command, option, run
+from dcaplda.bin.export_onnx import SUMMARY, export_directory
 from dcaplda.runtime.errors import UsageError
 from dcaplda.runtime.files import replacing
+from dcaplda.train.steps.stopping import Stopped
 
 if TYPE_CHECKING:
     from dcaplda.train.recipe.sections import TrainingConfig
@@ -21,15 +25,20 @@ USAGE = """Train a backend on a Kaldi data directory and a table of embeddings.
 The data directory has utt2spk, utt2dur (or utt2num_frames) and optionally utt2sess, utt2dom and
 segments; the embeddings have any format of docs/formats.md (scp: ark: npz: npy: h5: parquet:). The
 recipe (--config) is a TOML file; see docs/training.md. Stages, rates and sizes not set there
-are the paper's.
+are the paper's. At the end the result is exported to <exp-dir>/bundle. Ctrl-C keeps what was
+reached: the same command with --resume goes on, with --finish it makes the model of it.
 
 Usage: train-backend [options] <data-dir> <xvector-rspecifier> <exp-dir>
        train-backend --select <exp-dir>
 e.g.: train-backend --config=conf/dca-plda.toml data/train scp:data/train/xvector.scp exp/dca-plda
       train-backend --config=conf/dca-plda.toml --seeds=0-19 --jobs=2 data/train \\
         scp:data/train/xvector.scp exp/dca-plda
-See also: export-onnx, score-trials, eval-scores
+See also: score-trials, eval-scores, adapt-backend, export-onnx
 """
+
+BUNDLE = "bundle"
+CONFIG = "config.toml"
+CHECKPOINT = "checkpoint.safetensors"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +53,8 @@ class Options(Threads, ScpRoot):
     select: bool = option(False, "only select the best of finished runs <exp-dir>/seed-N")
     start_model: str = option("", "start from this trained or imported model, not from PLDA")
     resume: bool = option(False, "go on with a run that was stopped")
+    finish: bool = option(False, "make the model of what a stopped run has reached")
+    export: bool = option(True, "export the result to <exp-dir>/bundle")
     set: list[str] = option([], "section.key=value of the recipe, as stage1.steps=200; repeatable")
     device: str = option("auto", "auto, cpu, cuda or cuda:N")
 
@@ -53,22 +64,23 @@ class Options(Threads, ScpRoot):
             raise ValueError(f"--jobs={self.jobs}: expected at least 1")
         if self.seed is not None:
             check_not_negative(self, "seed")
+        if self.resume and self.finish:
+            raise ValueError("--resume and --finish exclude each other")
         if self.seed is not None and self.seeds:
             raise ValueError("--seed and --seeds exclude each other")
 
 
 def _recipe(options: Options) -> "TrainingConfig":
+    """The recipe with what the command line says; all mistakes of both are one error."""
     from dcaplda.train.recipe.files import load_recipe
 
-    config = load_recipe(options.config, options.set)
-    model, run_section, data = config.model, config.run, config.data
-    if options.variant:
-        model = dataclasses.replace(model, variant=options.variant)
+    settings = list(options.set)
+    for key, value in (("model.variant", options.variant), ("data.scp_root", options.scp_root)):
+        if value:
+            settings.append(f"{key}={json.dumps(value)}")
     if options.seed is not None:
-        run_section = dataclasses.replace(run_section, seed=options.seed)
-    if options.scp_root:
-        data = dataclasses.replace(data, scp_root=options.scp_root)
-    return dataclasses.replace(config, model=model, run=run_section, data=data)
+        settings.append(f"run.seed={options.seed}")
+    return load_recipe(options.config, settings)
 
 
 def _threads(options: Options) -> int:
@@ -77,9 +89,12 @@ def _threads(options: Options) -> int:
 
 
 def _train_one(options: Options, arguments: list[str], log: Log) -> int:
+    from dcaplda.runtime.bundle.writing import checked_place
     from dcaplda.train.run import Request, choose_device, train
 
     data_dir, vectors, directory = arguments
+    if options.export:
+        checked_place(Path(directory) / BUNDLE)
     request = Request(
         data_dir=data_dir,
         vectors=vectors,
@@ -89,17 +104,70 @@ def _train_one(options: Options, arguments: list[str], log: Log) -> int:
         threads=_threads(options),
         start_model=options.start_model,
         resume=options.resume,
+        finish=options.finish,
+        recipe=options.config,
     )
     train(request, log.info, log.warning)
-    log.info(f"the model is in {directory}; export it with: export-onnx {directory} <bundle-dir>")
+    _hand_over(options, Path(directory), log)
     return 0
 
 
+def _hand_over(options: Options, directory: Path, log: Log) -> None:
+    """Export the result, and say what to do with it."""
+    from dcaplda.train.recipe.files import load_recipe
+
+    bundle = directory / BUNDLE
+    export = shlex.join(["export-onnx", str(directory), str(bundle)])
+    if not options.export:
+        log.info(f"the model is in {directory}; export it with: {export}")
+        return
+    if not _is_exported(directory, bundle):
+        try:
+            export_directory(str(directory), str(bundle), log)
+        except ModuleNotFoundError as error:
+            if (error.name or "").split(".")[0] != "onnx":
+                raise
+            log.warning(
+                f"the model is in {directory}, but not its bundle: that takes onnx; install it "
+                f"with: pip install 'dcaplda[export]', then: {export}"
+            )
+            return
+    log.info(f"the model is in {directory}, the bundle to score with in {bundle}; next:")
+    config = load_recipe(str(directory / CONFIG))
+    known = None
+    if config.dev:
+        dev = config.dev[0]
+        known = Evaluation(
+            vectors=dev.xvectors,
+            trials=dev.trials,
+            durations=dev.durations,
+            spk2utt=dev.spk2utt,
+            scp_root=dev.scp_root,
+        )
+    uses_durations = config.model.variant.endswith(("-dd", "-dsd"))
+    for line in next_commands(directory, bundle, known, uses_durations, config.model.joint):
+        log.info(line)
+
+
+def _is_exported(directory: Path, bundle: Path) -> bool:
+    """Whether the bundle there is of this very result."""
+    from dcaplda.train.summary import read_summary
+
+    try:
+        manifest = json.loads((bundle / "model.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(manifest, dict) and manifest.get("training") == read_summary(directory)
+
+
 def _train_seeds(options: Options, arguments: list[str], log: Log) -> int:
+    from dcaplda.runtime.bundle.writing import checked_place
     from dcaplda.train.recipe.files import config_to_toml
     from dcaplda.train.seeds import parse_seeds, run_all, seed_directory
 
     seeds = parse_seeds(options.seeds)
+    if options.export:
+        checked_place(Path(arguments[2]) / BUNDLE)
     config = _recipe(options)  # mistakes in the recipe are one error here, not one per seed
     directory = Path(arguments[2])
     directory.mkdir(parents=True, exist_ok=True)
@@ -114,7 +182,11 @@ def _train_seeds(options: Options, arguments: list[str], log: Log) -> int:
         f"--start-model={options.start_model}",
         f"--threads={_threads(options)}",
         f"--resume={str(options.resume).lower()}",
+        f"--finish={str(options.finish).lower()}",
+        "--export=false",  # only the one that is selected
     ]
+    if options.finish:
+        seeds = [seed for seed in seeds if _has_begun(seed_directory(directory, seed))]
     commands = {
         seed: [
             *start,
@@ -126,16 +198,22 @@ def _train_seeds(options: Options, arguments: list[str], log: Log) -> int:
         for seed in seeds
     }
     run_all(commands, directory, options.jobs, log.info)
-    return _select(directory, log)
+    return _select(options, directory, log)
 
 
-def _select(directory: Path, log: Log) -> int:
+def _has_begun(directory: Path) -> bool:
+    """Whether there is something to finish."""
+    return any((directory / name).exists() for name in (CHECKPOINT, SUMMARY))
+
+
+def _select(options: Options, directory: Path, log: Log) -> int:
     from dcaplda.train.seeds import select_best
 
     seed, lines = select_best(directory)
     for line in lines:
         log.info(line)
     log.info(f"seed {seed} is selected; its model is in {directory}")
+    _hand_over(options, directory, log)
     return 0
 
 
@@ -144,13 +222,25 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     if options.select:
         if len(arguments) != 1:
             raise UsageError(f"--select takes one argument, <exp-dir>; found {len(arguments)}")
-        return _select(Path(arguments[0]), log)
+        return _select(options, Path(arguments[0]), log)
     need(USAGE, 0, arguments)
     try:
         return (_train_seeds if options.seeds else _train_one)(options, arguments, log)
     except KeyboardInterrupt:
-        log.error(f"interrupted; add --resume to go on with {arguments[2]}")
-        return 1
+        log.error(_interrupted(options, arguments, "interrupted"))
+    except Stopped as stopped:
+        log.error(_interrupted(options, arguments, str(stopped)))
+    return 1
+
+
+def _interrupted(options: Options, arguments: list[str], what: str) -> str:
+    """What is left of a run that was stopped, and the two ways to go on."""
+    directory = Path(arguments[2])
+    if not any(_has_begun(place) for place in (directory, *directory.glob("seed-*"))):
+        return f"{what} before the first step; nothing is kept in {directory}"
+    resume = command(TOOL, options, arguments, resume=True, finish=False)
+    finish = command(TOOL, options, arguments, resume=False, finish=True)
+    return f"{what} in {directory}; go on with: {resume}; or make the model of it with: {finish}"
 
 
 TOOL = Tool("train-backend", USAGE, Options, (1, 3), body, own_config=True)

@@ -48,7 +48,7 @@ def plot_curves(
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     if steps:
-        axes.plot(*_smoothed(steps, losses), color="0.75", lw=1, label="training batches")
+        axes.plot(*smoothed(steps, losses), color="0.75", lw=1, label="training batches")
     shown = list(losses)
     for number, (group, kinds) in enumerate(group_curves(rows, groups).items()):
         for kind, style in (("actual", "-"), ("minimum", "--")):
@@ -72,7 +72,7 @@ def plot_curves(
         figure.savefig(path, format="png", dpi=120)
 
 
-def _smoothed(steps: list[int], losses: list[float], pieces: int = 300) -> Curve:
+def smoothed(steps: list[int], losses: list[float], pieces: int = 300) -> Curve:
     """Means of equal runs of steps, so that the noise of batches does not hide the trend."""
     width = max(1, len(steps) // pieces)
     usable = len(steps) // width * width

@@ -2,7 +2,6 @@
 
 import contextlib
 import fcntl
-import hashlib
 import math
 import os
 from collections.abc import Callable, Iterator
@@ -16,24 +15,38 @@ import torch
 from dcaplda.runtime.errors import UsageError
 from dcaplda.runtime.files import replacing
 from dcaplda.train.curves import plot_curves
-from dcaplda.train.data.directory import load_training_data
 from dcaplda.train.data.labelled import TrainingData
+from dcaplda.train.early import (
+    check_fit,
+    check_recipe,
+    has_steps,
+    read_data,
+    read_sets,
+    uses_durations,
+)
+from dcaplda.train.identity import run_identity
 from dcaplda.train.model.backend import Backend
-from dcaplda.train.model.config import VARIANTS, ModelConfig
-from dcaplda.train.recipe.files import config_to_dict, config_to_toml, first_difference
+from dcaplda.train.model.config import ModelConfig
+from dcaplda.train.page import write_page
+from dcaplda.train.recipe.files import config_to_toml, first_difference
+from dcaplda.train.recipe.problems import Problems
 from dcaplda.train.recipe.sections import TrainingConfig
 from dcaplda.train.selection.losses import Evaluator
-from dcaplda.train.start.values import build_model, check_sizes, find_start, set_trainable
+from dcaplda.train.start.values import build_model, find_start, set_trainable
 from dcaplda.train.steps.averaging import Candidate
-from dcaplda.train.steps.checkpoints import CHECKPOINT
-from dcaplda.train.steps.held_out import HeldOut, find_held_out
+from dcaplda.train.steps.checkpoints import CHECKPOINT, check_same_run, load_checkpoint
+from dcaplda.train.steps.held_out import HeldOut, find_held_out, holds_out
+from dcaplda.train.steps.log import read_log
 from dcaplda.train.steps.loop import Trainer
 from dcaplda.train.steps.progress import ProgressBar
+from dcaplda.train.steps.stopping import StopSignals
 from dcaplda.train.store import load_model, save_model
 from dcaplda.train.summary import TABLE, data_statistics, dev_table, read_summary, write_summary
 
 CONFIG = "config.toml"
 LOCK = ".lock"
+STOPPED = "stopped"
+"""Key of the summary of a run that --finish ended before its last step."""
 Say = Callable[[str], None]
 
 
@@ -50,7 +63,11 @@ class Request:
     start_model: str = ""
     """Directory of a model to start from, in place of LDA and PLDA of the data."""
     resume: bool = False
+    finish: bool = False
+    """Make no more steps: the result is what the checkpoint has reached."""
     quiet: bool = False
+    recipe: str = ""
+    """File of the configuration, for messages."""
 
 
 def choose_device(name: str) -> torch.device:
@@ -77,9 +94,8 @@ def make_repeatable(device: torch.device, threads: int) -> None:
 def train(request: Request, say: Say, warn: Say) -> dict[str, Any]:
     """Run to the end (or go on to it) and return the summary."""
     directory = request.directory
-    done = _check_directory(request)
+    done = _check_directory(request, say, warn)
     if done is not None:
-        say(f"{directory}: already finished; nothing to do")
         return done
     make_repeatable(request.device, request.threads)
     directory.mkdir(parents=True, exist_ok=True)
@@ -100,32 +116,53 @@ def _locked(directory: Path) -> Iterator[None]:
 
 def _train_locked(request: Request, say: Say, warn: Say) -> dict[str, Any]:
     config, directory = request.config, request.directory
-    need_durations = VARIANTS[config.model.variant].duration_stage
-    data = load_training_data(request.data_dir, request.vectors, config.data, need_durations)
+    data, evaluator = _read_inputs(request)
     for line in data.summary():
         say(line)
     model_config = ModelConfig(embedding_dim=data.embeddings.shape[1], **vars(config.model))
-    check_sizes(model_config)
-    evaluator = Evaluator.load(
-        config.dev,
-        model_config.embedding_dim,
-        need_durations,
-        config.objective.prior,
-        request.device,
-    )
     _describe(evaluator, warn, say)
-    resuming = request.resume and (directory / CHECKPOINT).is_file()
-    model, held_out, places = _first_model(request, model_config, data, resuming, say, warn)
-    identity = _identity(request, data)
-    trainer = Trainer(model, data, evaluator, config, identity, directory, request.device, held_out)
-    if resuming:
-        trainer.resume()
-        say(f"{directory}: going on after {trainer.progress.total} steps")
+    goes_on = request.resume or request.finish
+    checkpoint = load_checkpoint(directory) if goes_on else None
+    identity = run_identity(
+        config, data, evaluator, request.start_model, request.threads, request.device
+    )
+    if checkpoint is not None:
+        check_same_run(checkpoint, identity)
+    stepping = has_steps(config) and not request.finish
+    resuming = checkpoint is not None
+    model, held_out, places = _first_model(
+        request, model_config, data, resuming, stepping, say, warn
+    )
+    trainer = Trainer(
+        model, data, evaluator, config, identity, directory, request.device, held_out, stepping
+    )
+    if checkpoint is not None:
+        trainer.resume(checkpoint)
+        if not request.finish:
+            say(f"{directory}: going on after {trainer.progress.total} steps")
     with replacing(directory / CONFIG) as path:
         path.write_text(config_to_toml(config), encoding="utf-8")
-    with ProgressBar(config, trainer.progress.total, request.quiet, say) as report:
-        chosen = trainer.run(report)
+    if request.finish:
+        return _finish(request, trainer, trainer.finish(), data, places, say)
+    done = trainer.progress.total
+    with ProgressBar(config, done, request.quiet, say) as report, StopSignals(say) as stop:
+        chosen = trainer.run(report, lambda: stop.asked)
     return _finish(request, trainer, chosen, data, places, say)
+
+
+def _read_inputs(request: Request) -> tuple[TrainingData, Evaluator]:
+    """Data and development sets; all that is wrong with them or the recipe is one error."""
+    config, problems = request.config, Problems()
+    need = uses_durations(config)
+    data = read_data(request.data_dir, request.vectors, config.data, need, problems)
+    # A recipe is not to blame for data that cannot be read.
+    place = request.recipe if not problems.found else ""
+    check_recipe(config, request.start_model, problems)
+    evaluator = read_sets(config, data, request.device, problems)
+    advice = "" if data is None else check_fit(config, data, problems, request.start_model)
+    problems.refuse(place, advice)
+    assert data is not None, "data that cannot be read are a problem"
+    return data, evaluator
 
 
 def _first_model(
@@ -133,23 +170,19 @@ def _first_model(
     model_config: ModelConfig,
     data: TrainingData,
     resuming: bool,
+    stepping: bool,
     say: Say,
     warn: Say,
 ) -> tuple[Backend, HeldOut | None, dict[str, float] | None]:
     """The model before the first step, the starts of held-out batches if there are any, and what
     a joint model expects of new places."""
     config = request.config
-    if config.model.joint:
-        _check_joint(config)
-    holds_out = config.batch.held_out_folds > 0 or config.batch.held_out_domains
+    holding_out = stepping and holds_out(config.batch)
     # What L2 pulls to and where held-out batches start is not in the checkpoint: it is found
     # again from the same data.
-    needs_start = (
-        not resuming or holds_out or config.model.joint or config.objective.l2_towards == "start"
-    )
+    pulled = stepping and config.objective.l2_towards == "start"
+    needs_start = not resuming or holding_out or config.model.joint or pulled
     if request.start_model:
-        if holds_out:
-            raise UsageError("--start-model: held-out batches need the start that the data give")
         return _given_model(request.start_model, model_config), None, None
     if not needs_start:
         model = Backend(model_config)
@@ -159,20 +192,11 @@ def _first_model(
     for note in start.notes:
         (say if note.startswith(("global", "duration")) else warn)(note)
     model = build_model(start, model_config, config.init, config.run.seed)
-    if not holds_out:
+    if not holding_out:
         return model, None, start.places
     held_out = find_held_out(data, config, start.generative, request.device)
     say(f"held out in turn: {', '.join(part.name for part in held_out.parts)}")
     return model, held_out, None
-
-
-def _check_joint(config: TrainingConfig) -> None:
-    """Steps see single utterances of known places only, and would undo what episodes taught."""
-    if any(stage.steps for stage in config.stages):
-        raise UsageError(
-            "model.joint = true: LDA, PLDA and calibration come from the data without steps; set "
-            "stage1.steps, stage2.steps and stage3.steps to 0 (as egs/recordings/conf/joint.toml)"
-        )
 
 
 def _given_model(directory: str, expected: ModelConfig) -> Backend:
@@ -185,16 +209,32 @@ def _given_model(directory: str, expected: ModelConfig) -> Backend:
     return model
 
 
-def _check_directory(request: Request) -> dict[str, Any] | None:
+def _check_directory(request: Request, say: Say, warn: Say) -> dict[str, Any] | None:
     """The summary if the run is already finished; an error if it would be overwritten."""
-    summary = read_summary(request.directory)
-    if request.directory.exists() and not request.directory.is_dir():
-        raise UsageError(f"{request.directory}: is a file, not a directory to train in")
-    if request.resume:
-        return summary
-    if summary is not None or (request.directory / CHECKPOINT).exists():
+    directory, summary = request.directory, read_summary(request.directory)
+    if directory.exists() and not directory.is_dir():
+        raise UsageError(f"{directory}: is a file, not a directory to train in")
+    has_checkpoint = (directory / CHECKPOINT).exists()
+    if request.finish and not has_checkpoint and summary is None:
         raise UsageError(
-            f"{request.directory}: holds a training run; add --resume to go on with it, or name "
+            f"{directory}: has no {CHECKPOINT}, so --finish has nothing to make a model of; "
+            "train first"
+        )
+    if request.resume or request.finish:
+        # One that --finish made can be gone on with.
+        if summary is None or (STOPPED in summary and has_checkpoint):
+            return None
+        say(f"{directory}: already finished; nothing to do")
+        asked = sum(stage.steps for stage in request.config.stages)
+        if asked != summary.get("steps"):
+            warn(
+                f"{directory}: was finished with {summary.get('steps')} steps, {asked} are asked "
+                f"for now; to go further train in another directory with --start-model={directory}"
+            )
+        return summary
+    if summary is not None or has_checkpoint:
+        raise UsageError(
+            f"{directory}: holds a training run; add --resume to go on with it, or name "
             "another directory"
         )
     return None
@@ -207,26 +247,6 @@ def _describe(evaluator: Evaluator, warn: Say, say: Say) -> None:
         n_targets = int(dev.targets.sum())
         n_nontargets = dev.n_trials - n_targets
         say(f"dev set {dev.name}: {n_targets} target and {n_nontargets} nontarget trials")
-    if evaluator.sets and not any(dev.weight for dev in evaluator.sets):
-        raise UsageError("all development sets have weight 0; one must count")
-
-
-def _identity(request: Request, data: TrainingData) -> dict[str, Any]:
-    """What must be equal for a checkpoint to be gone on with."""
-    values = config_to_dict(request.config)
-    values["dev"] = {dev["name"]: dev for dev in values["dev"]}
-    del values["run"]["checkpoint_every"]  # may change at any time
-    digest = hashlib.sha256("\n".join(data.ids).encode())
-    for array in (data.speaker, data.session, data.domain, data.seconds):
-        digest.update(array.tobytes())
-    digest.update(data.embeddings.sum(axis=0, dtype=np.float64).tobytes())
-    return {
-        **values,
-        "training data": digest.hexdigest()[:16],
-        **({"start model": request.start_model} if request.start_model else {}),
-        "threads": request.threads,
-        "device": str(request.device),
-    }
 
 
 def _finish(
@@ -267,12 +287,16 @@ def _finish(
         "statistics": statistics,
         **({"places": places} if places else {}),
     }
+    if request.finish:
+        summary[STOPPED] = {"steps": trainer.progress.total, "asked": trainer.asked}
+        say(f"finished early, after {trainer.progress.total} of {trainer.asked} steps")
     save_model(model, directory)
     groups = {dev.name: dev.group for dev in evaluator.sets}
     plot_curves(directory, groups, config.objective.prior, chosen.place.get("total"))
     table = dev_table(summary)
     with replacing(directory / TABLE) as path:
         path.write_text(table, encoding="utf-8")
+    write_page(directory, summary, list(read_log(directory)))
     write_summary(directory, summary)
     for line in table.splitlines():
         say(line)

@@ -12,6 +12,7 @@ import numpy as np
 from dcaplda.runtime.errors import ModelError, UsageError
 from dcaplda.runtime.files import replacing
 from dcaplda.train.curves import CURVES
+from dcaplda.train.page import PAGE
 from dcaplda.train.store import CONFIG as MODEL_CONFIG
 from dcaplda.train.store import WEIGHTS
 from dcaplda.train.summary import TABLE, read_summary, write_summary
@@ -128,6 +129,8 @@ def select_best(directory: Path) -> tuple[int, list[str]]:
 
 
 def _copy_model(source: Path, target: Path) -> None:
-    for name in (WEIGHTS, MODEL_CONFIG, "config.toml", CURVES, TABLE):
+    names = (WEIGHTS, MODEL_CONFIG, "config.toml", CURVES, TABLE)
+    # The page is there where something was measured; older runs have none.
+    for name in (*names, *([PAGE] if (source / PAGE).exists() else [])):
         with replacing(target / name) as path:
             shutil.copyfile(source / name, path)

@@ -121,7 +121,7 @@ def dev_table(summary: dict[str, Any]) -> str:
     widths = [max(len(row[i]) for row in table) for i in range(len(header))]
     lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in table]
     footer = f"average Cllr@{prior:g}: start {_shown(summary['start_average'])}, "
-    footer += f"result {_shown(summary['average'])} ({_where(summary['selected'])})"
+    footer += f"result {_shown(summary['average'])} ({where_selected(summary['selected'])})"
     return "\n".join([*(line.rstrip() for line in lines), footer]) + "\n"
 
 
@@ -129,10 +129,13 @@ def _shown(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.4f}"
 
 
-def _where(place: dict[str, Any]) -> str:
+def where_selected(place: dict[str, Any]) -> str:
+    """Where the result was met, in words."""
     if "models" in place:
         return f"average of the {place['models']} best models"
     if "last" in place:
         return f"last model, {place['last']} steps"
+    if place.get("total") == 0:
+        return "the start, before any step"
     kind = "running average at " if "average" in place else ""
     return f"{kind}stage {place['stage']} step {place['step']}"

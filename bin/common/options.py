@@ -244,6 +244,21 @@ def parse(tool: Tool, argv: list[str]) -> tuple[CommonOptions, list[str]]:
     return options, arguments
 
 
+def command(tool: Tool, options: CommonOptions, arguments: list[str], **changed: Any) -> str:
+    """The command line of these options, some of them changed, to be pasted into a shell."""
+    words = [tool.name]
+    for field in dataclasses.fields(options):
+        value = changed.get(field.name, getattr(options, field.name))
+        factory = field.default_factory
+        default = field.default if factory is dataclasses.MISSING else factory()
+        if value == default:
+            continue
+        for item in value if isinstance(value, list) else [value]:
+            text = str(item).lower() if isinstance(item, bool) else str(item)
+            words.append(_shown(field.name) if item is True else f"{_shown(field.name)}={text}")
+    return shlex.join([*words, *arguments])
+
+
 def run(tool: Tool, argv: list[str] | None = None) -> int:
     """Parse, run the body, and turn every foreseeable failure into one line and exit 1.
 

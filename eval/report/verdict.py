@@ -29,6 +29,13 @@ class Verdict:
     sentences: list[str]
 
 
+def calibration_grade(loss: float, excess: float) -> str:
+    """The grade by the share of Cllr, and the Cllr itself, that is lost to miscalibration."""
+    if loss <= GOOD_LOSS or excess <= GOOD_EXCESS:
+        return YES
+    return CARE if loss <= FAIR_LOSS or excess <= FAIR_EXCESS else NO
+
+
 def _number(value: float) -> str:
     return "infinite" if value == float("inf") else f"{value:.3f}"
 
@@ -44,11 +51,7 @@ def _at(result: Result, prior: float, settings: Settings) -> tuple[str, str]:
     span = result.intervals.get(f"calibration_loss_{name}")
     if span:
         share += f" (interval {100 * span[0]:.0f} to {100 * span[1]:.0f} %)"
-    grade = NO
-    if loss <= FAIR_LOSS or cllr - least <= FAIR_EXCESS:
-        grade = CARE
-    if loss <= GOOD_LOSS or cllr - least <= GOOD_EXCESS:
-        grade = YES
+    grade = calibration_grade(loss, cllr - least)
     text = f"{where}, {share}; the best affine calibration would leave {_number(least)}."
     if cllr >= 1.0:
         grade = NO

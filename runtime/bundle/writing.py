@@ -9,18 +9,24 @@ from dcaplda.runtime.bundle.manifest import MANIFEST
 from dcaplda.runtime.errors import ModelError
 
 
-def write_files(directory: str | Path, files: Mapping[str, bytes]) -> None:
-    """Write files into `directory`.
-
-    Everything is first written beside its place; a directory that holds something else than a
-    bundle is not touched.
-    """
+def checked_place(directory: str | Path) -> Path:
+    """Where a bundle of this name would be written; an error if something else is there."""
     # Of a link, the directory behind it is replaced.
     target = Path(directory).resolve()
     if target.exists() and not target.is_dir():
         raise ModelError(f"{directory}: is a file; give a directory for the bundle")
     if target.is_dir() and any(target.iterdir()) and not (target / MANIFEST).is_file():
         raise ModelError(f"{directory}: not empty and not a bundle; give a new directory")
+    return target
+
+
+def write_files(directory: str | Path, files: Mapping[str, bytes]) -> None:
+    """Write files into `directory`.
+
+    Everything is first written beside its place; a directory that holds something else than a
+    bundle is not touched.
+    """
+    target = checked_place(directory)
     target.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:

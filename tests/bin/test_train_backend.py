@@ -1,5 +1,8 @@
 """The command line: every mistake is one line on stderr and exit 1."""
 
+import json
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,19 +28,18 @@ def train(world: Path, directory: Path, *options: str) -> int:
 
 
 def test_a_run_exports_and_scores_like_the_model(world, tmp_path, capsys):
-    """train-backend, export-onnx and the runtime: one chain, equal LLRs."""
+    """train-backend and the runtime: one chain, equal LLRs."""
     import numpy as np
     import torch
 
-    from dcaplda.bin.export_onnx import main as export
     from dcaplda.runtime.backend import Backend as Scorer
     from dcaplda.train.store import load_model
 
     assert train(world, tmp_path / "exp", "--variant=d-plda-dsd", "--seed=3") == 0
-    assert export([str(tmp_path / "exp"), str(tmp_path / "bundle")]) == 0
     sample = draw(8, speakers=3)
     seconds = np.array([sample.seconds[n] for n in sample.ids], dtype=np.float32)
-    found = Scorer.load(tmp_path / "bundle").score(sample.vectors, seconds, sample.vectors, seconds)
+    scorer = Scorer.load(tmp_path / "exp" / "bundle")
+    found = scorer.score(sample.vectors, seconds, sample.vectors, seconds)
     x, s = torch.from_numpy(sample.vectors), torch.from_numpy(seconds)
     with torch.no_grad():
         expected = load_model(tmp_path / "exp")(x, s, x, s).numpy()
@@ -56,6 +58,10 @@ def test_a_run_exports_and_scores_like_the_model(world, tmp_path, capsys):
         (["--jobs=0"], "--jobs=0"),
         (["--device=tpu9"], "--device=tpu9"),
         (["--set=model.lda_dim=25"], "the embeddings have 24 values"),
+        (["--variant=dplda", "--set=stage1.stepz=3"], "2 problems: (1) "),
+        (["--set=dev.held.trials=gone"], "recipe.toml: [[dev]] 'held': no such file: gone"),
+        (["--resume", "--finish"], "--resume and --finish exclude each other"),
+        (["--finish"], "--finish has nothing to make a model of"),
         (["--set=batch.size=200"], "batch.repeat_speakers"),
         (["--set=dev.held.trials=nowhere"], "nowhere"),
         (["--set=dev.held.weight=0"], "weight 0"),
@@ -70,6 +76,78 @@ def test_mistakes_are_one_line_and_exit_1(world, tmp_path, capsys, options, mess
     assert message in errors[0]
     assert lines[-1] == errors[0]
     assert not (tmp_path / "exp" / "model.safetensors").exists()
+
+
+def quick(world: Path, directory: Path, *options: str) -> int:
+    """A run without steps."""
+    none = [f"--set=stage{number}.steps=0" for number in (1, 2, 3)]
+    return train(world, directory, *none, *options)
+
+
+def test_export_can_be_turned_off(world, tmp_path, capsys):
+    assert quick(world, tmp_path / "exp", "--export=false") == 0
+    assert not (tmp_path / "exp" / "bundle").exists()
+    exp = tmp_path / "exp"
+    assert f"export it with: export-onnx {exp} {exp}/bundle" in capsys.readouterr().err
+
+
+def test_a_finished_run_is_exported_later_and_once(world, tmp_path, capsys):
+    assert quick(world, tmp_path / "exp", "--export=false") == 0
+    assert quick(world, tmp_path / "exp", "--resume") == 0
+    manifest = tmp_path / "exp" / "bundle" / "model.json"
+    summary = json.loads((tmp_path / "exp" / "training_summary.json").read_text())
+    assert json.loads(manifest.read_text())["training"] == summary
+    before = manifest.stat().st_ino
+    capsys.readouterr()
+    assert quick(world, tmp_path / "exp", "--resume") == 0
+    assert manifest.stat().st_ino == before
+    said = capsys.readouterr().err
+    assert "nothing to do" in said and "exported" not in said and "score-trials" in said
+    # A bundle of another result is made again.
+    (tmp_path / "exp" / "training_summary.json").write_text(json.dumps({**summary, "seed": 7}))
+    assert quick(world, tmp_path / "exp", "--resume") == 0
+    assert json.loads(manifest.read_text())["training"]["seed"] == 7
+
+
+def test_without_onnx_the_model_stays_and_the_command_is_told(world, tmp_path, capsys, monkeypatch):
+    for name in [m for m in sys.modules if m.split(".")[0] == "onnx" or ".export" in m]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    exp = tmp_path / "exp"
+    assert quick(world, exp) == 0
+    said = capsys.readouterr().err
+    assert "WARNING" in said and "pip install 'dcaplda[export]'" in said
+    assert f"then: export-onnx {exp} {exp}/bundle" in said
+    assert (exp / "model.safetensors").exists() and not (exp / "bundle").exists()
+
+
+def test_a_place_that_is_no_bundle_is_told_before_training(world, tmp_path, capsys):
+    (tmp_path / "exp" / "bundle").mkdir(parents=True)
+    (tmp_path / "exp" / "bundle" / "mine.txt").write_text("keep")
+    assert quick(world, tmp_path / "exp") == 1
+    assert "not empty and not a bundle" in capsys.readouterr().err
+    assert not (tmp_path / "exp" / "config.toml").exists()
+
+
+def test_the_lines_at_the_end_can_be_pasted(world, tmp_path, capsys, monkeypatch):
+    """With a development set that the tools can read, the commands run as they are."""
+    import kaldiio
+
+    from dcaplda.bin.eval_scores import main as evaluate
+    from dcaplda.bin.score_trials import main as score
+
+    sample = draw(5, speakers=6, prefix="v")
+    vectors = dict(zip(sample.ids, sample.vectors, strict=True))
+    kaldiio.save_ark(str(world / "dev" / "x.ark"), vectors, scp=str(world / "dev" / "x.scp"))
+    table = f"scp:{world}/dev/x.scp"
+    monkeypatch.chdir(tmp_path)
+    assert quick(world, Path("exp"), f"--set=dev.held.xvectors={table}") == 0
+    said = [line.partition("LOG: ")[2] for line in capsys.readouterr().err.splitlines()]
+    lines = {x.partition(": ")[0]: x.partition(": ")[2] for x in said[-2:]}
+    assert list(lines) == ["score", "evaluate"]  # nothing to adapt: it is not joint
+    for (name, line), tool in zip(lines.items(), (score, evaluate), strict=True):
+        assert tool(shlex.split(line)[1:]) == 0, name
+    assert Path("exp/scores").is_file() and Path("exp/report.html").is_file()
 
 
 def test_cuda_is_asked_for_only_where_it_is(world, tmp_path, capsys):
@@ -89,5 +167,12 @@ def test_two_arguments_are_too_few(capsys):
 def test_help_lists_the_options_and_needs_no_torch(capsys):
     assert main(["--help"]) == 0
     shown = capsys.readouterr().out
-    for word in ("--seeds", "--resume", "--select", "--set", "train-backend --select <exp-dir>"):
+    for word in (
+        "--seeds",
+        "--resume",
+        "--finish",
+        "--export",
+        "--set",
+        "train-backend --select <exp-dir>",
+    ):
         assert word in shown

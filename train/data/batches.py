@@ -119,6 +119,48 @@ def domain_weights(data: TrainingData, section: BatchSection) -> NDArray[np.floa
     return weights
 
 
+def checked_share(data: TrainingData, section: BatchSection) -> int:
+    """Speakers drawn from each list: one list per domain, or a single one.
+
+    A list shorter than its share would put a speaker in a batch more than once.
+    """
+    balanced = section.balance == "domain"
+    available = np.bincount(data.speaker_domain) if balanced else np.array([data.n_speakers])
+    share = section.size // 2 // len(available)
+    if share < 1:
+        raise InputError(
+            f"batch.size = {section.size}: too small for two samples of a speaker of each of "
+            f"{len(available)} domains; set it to at least {2 * len(available)}"
+        )
+    # A batch needs nontargets, so two speakers in each list in any case.
+    alone = np.flatnonzero(available < 2)
+    if alone.size:
+        where = _list_name(data, balanced, int(alone[0]))
+        more = f" ({alone.size} such domains)" if alone.size > 1 else ""
+        raise InputError(f"{where} has 1 speaker with two sessions{more}; remove the domain")
+    short = np.flatnonzero(available < share)
+    if short.size and not section.repeat_speakers:
+        least = int(available.argmin())
+        raise InputError(
+            f"batch.size = {section.size}: {_list_name(data, balanced, least)} has "
+            f"{available[least]} speakers, a batch takes {share}; set batch.size to at most "
+            f"{largest_size(data, section)} or batch.repeat_speakers = true"
+        )
+    return share
+
+
+def largest_size(data: TrainingData, section: BatchSection) -> int:
+    """The largest batch in which no speaker comes twice."""
+    if section.balance != "domain":
+        return 2 * data.n_speakers
+    available = np.bincount(data.speaker_domain)
+    return int(available.min()) * 2 * len(available)
+
+
+def _list_name(data: TrainingData, balanced: bool, number: int) -> str:
+    return f"domain '{data.domain_names[number]}'" if balanced else "the training data"
+
+
 class BatchWalker:
     """Endless batches; equal seeds give equal batches, and the state can be saved."""
 
@@ -136,10 +178,7 @@ class BatchWalker:
         self.groups = data.domain_group if section.across_domains else None
         self.rng = np.random.default_rng([seed, 1]) if rng is None else rng
         balanced = section.balance == "domain"
-        n_domains = len(data.domain_names)
-        # Speakers drawn from each list: one list per domain, or a single one.
-        self.share = section.size // 2 // n_domains if balanced else section.size // 2
-        self._check_share(balanced)
+        self.share = checked_share(data, section)
         lists = data.speaker_domain if balanced else np.zeros(data.n_speakers, dtype=np.int32)
         # A session of a speaker, numbered in the order of the rows (sorted by speaker, session).
         turns = (np.diff(data.speaker) != 0) | (np.diff(data.session) != 0)
@@ -151,31 +190,6 @@ class BatchWalker:
             "sessions": Rings(speaker_of_session, self.rng),
             "samples": Rings(session_of_row, self.rng),
         }
-
-    def _check_share(self, balanced: bool) -> None:
-        """A list shorter than its share would put a speaker in a batch more than once."""
-        available = (
-            np.bincount(self.data.speaker_domain) if balanced else np.array([self.data.n_speakers])
-        )
-        if self.share < 1:
-            raise InputError(
-                f"batch.size = {self.section.size}: too small for two samples of a speaker of "
-                f"each of {len(available)} domains"
-            )
-        # A batch needs nontargets, so two speakers in each list in any case.
-        least = max(2, 0 if self.section.repeat_speakers else self.share)
-        short = np.flatnonzero(available < least)
-        if not short.size:
-            return
-        where = f"domain '{self.data.domain_names[short[0]]}'" if balanced else "training data"
-        found = int(available[short[0]])
-        if found < 2:
-            raise InputError(f"{where} has {found} speaker with two sessions; remove the domain")
-        most = int(available.min()) * 2 * len(available)
-        raise InputError(
-            f"{where} has {found} speakers, a batch takes {self.share}; set "
-            f"batch.size to at most {most} or batch.repeat_speakers = true"
-        )
 
     def next_batch(self) -> Batch:
         """Draw speakers, two sessions of each, and one sample of each session."""

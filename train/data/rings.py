@@ -8,6 +8,8 @@ operations and the whole state easy to save.
 import numpy as np
 from numpy.typing import NDArray
 
+from dcaplda.runtime.errors import ModelError
+
 Ints = NDArray[np.int64]
 
 
@@ -97,7 +99,15 @@ class Rings:
         return {"order": self.order.copy(), "used": self.used.copy()}
 
     def restore(self, state: dict[str, Ints]) -> None:
-        """Go back to a saved state."""
-        assert state["order"].shape == self.order.shape, "state of other data"
-        self.order[:] = state["order"]
-        self.used[:] = state["used"]
+        """Go back to a saved state, which must be one of these very lists."""
+        order, used = state["order"], state["used"]
+        group = np.repeat(np.arange(len(self.sizes)), self.sizes)
+        whole = order.shape == self.order.shape and used.shape == self.used.shape
+        if whole:
+            whole = bool(np.array_equal(np.sort(order), np.arange(len(order))))
+        if not (whole and np.array_equal(group[order], group)):
+            raise ModelError("the order of the batches is not one of these speakers")
+        if not ((used >= 0) & (used <= self.sizes)).all():
+            raise ModelError("more of the batches' lists is used than they have")
+        self.order[:] = order
+        self.used[:] = used

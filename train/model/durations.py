@@ -69,14 +69,21 @@ def resolve(name: str, parameters: dict[str, Any]) -> dict[str, Any]:
             raise ModelError(f"duration feature '{name}' has no parameter '{key}'; takes {takes}")
     resolved = {**known, **parameters}
     if "thresholds" in resolved:
-        thresholds = [float(t) for t in resolved["thresholds"]]
+        thresholds = resolved["thresholds"]
+        if not isinstance(thresholds, (list, tuple)) or not all(map(_is_number, thresholds)):
+            raise ModelError(f"thresholds = {thresholds!r}: expected a list of seconds")
+        thresholds = [float(t) for t in thresholds]
         if not thresholds or thresholds != sorted(set(thresholds)) or thresholds[0] <= 0:
             raise ModelError(f"thresholds = {thresholds}: expected rising positive seconds")
         resolved["thresholds"] = thresholds
     for key in ("center", "slope"):
-        if key in resolved and not float(resolved[key]) > 0:
-            raise ModelError(f"{key} = {resolved[key]}: expected a positive number")
+        if key in resolved and not (_is_number(resolved[key]) and resolved[key] > 0):
+            raise ModelError(f"{key} = {resolved[key]!r}: expected a positive number")
     return resolved
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def apply(ops: Ops, name: str, parameters: dict[str, Any], seconds: Any) -> Any:

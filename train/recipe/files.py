@@ -5,6 +5,7 @@ import difflib
 import json
 import math
 import os
+import re
 import tomllib
 import types
 import typing
@@ -14,6 +15,7 @@ from typing import Any
 
 from dcaplda.runtime.errors import UsageError
 from dcaplda.runtime.tables.formats.registry import has_kaldi_prefix, split_prefix
+from dcaplda.train.recipe.problems import Problems, gathering
 from dcaplda.train.recipe.sections import DevSection, StageSection, TrainingConfig
 
 # Keys of [[dev]] that name files; a relative one starts at the recipe's directory.
@@ -31,81 +33,132 @@ def load_recipe(path: str, settings: Iterable[str] = ()) -> TrainingConfig:
         except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise UsageError(f"{path}: not valid TOML ({error})") from None
         _anchor_paths(values, Path(path).parent)
+    problems = Problems()
     for setting in settings:
-        _apply_setting(values, setting)
-    return config_from_dict(values, path or "--set")
+        with problems.catching():
+            _apply_setting(values, setting)
+    config = _checked_config(values, problems)
+    problems.refuse(path or "--set")
+    return config
 
 
 def config_from_dict(values: Mapping[str, Any], place: str) -> TrainingConfig:
-    """Build a checked configuration; unknown keys and wrong types name the place."""
+    """Build a checked configuration; one error names the place and everything that is wrong."""
+    problems = Problems()
+    config = _checked_config(values, problems)
+    problems.refuse(place)
+    return config
+
+
+def _checked_config(values: Mapping[str, Any], problems: Problems) -> TrainingConfig:
+    """The configuration, without the values that are noted as problems."""
     fields = {field.name: field for field in dataclasses.fields(TrainingConfig)}
-    _check_keys(values, list(fields), place, "the recipe")
     sections: dict[str, Any] = {}
-    for name, value in values.items():
+    for name, value in _known(values, list(fields), "the recipe", problems).items():
         if name == "dev":
             if not isinstance(value, (list, tuple)):
-                raise UsageError(f"{place}: write [[dev]], with two brackets")
-            sections[name] = tuple(_section(DevSection, {}, d, place, "[[dev]]") for d in value)
+                problems.add("write [[dev]], with two brackets")
+                continue
+            sections[name] = tuple(
+                _dev_section(section, number, problems) for number, section in enumerate(value, 1)
+            )
             continue
         default = fields[name].default
         if not isinstance(value, Mapping):
-            raise UsageError(f"{place}: '{name}' is a section; write [{name}]")
+            problems.add(f"'{name}' is a section; write [{name}]")
+            continue
         start = dataclasses.asdict(default)  # type: ignore[arg-type]
-        sections[name] = _section(type(default), start, value, place, f"[{name}]")
-    try:
-        return TrainingConfig(**sections)
-    except UsageError as error:
-        raise UsageError(f"{place}: {error}") from None
+        sections[name] = _section(type(default), start, value, f"[{name}]", problems)
+    with gathering() as found:
+        config = TrainingConfig(**sections)
+    for problem in found:
+        problems.add(problem)
+    return config
+
+
+def _dev_section(value: Any, number: int, problems: Problems) -> DevSection:
+    """A development set; messages call it by its name, or by its number if it has none."""
+    name = value.get("name") if isinstance(value, Mapping) else None
+    shown = f"[[dev]] '{name}'" if isinstance(name, str) and name else f"[[dev]] number {number}"
+    # Stand-ins for what a problem is told about, so that the other keys are checked as well.
+    start = {"name": f"number {number}", "xvectors": "-", "trials": "-"}
+    if not isinstance(value, Mapping):
+        problems.add(f"{shown}: is not a section; write [[dev]], with two brackets")
+        return DevSection(name=start["name"], xvectors="-", trials="-")
+    for key in start:
+        if key not in value:
+            problems.add(f"{shown} needs the key '{key}'")
+    return _section(DevSection, start, value, shown, problems)
 
 
 def _section(
-    cls: type[Any], start: dict[str, Any], values: Mapping[str, Any], place: str, shown: str
+    cls: type[Any], start: dict[str, Any], values: Mapping[str, Any], shown: str, problems: Problems
 ) -> Any:
+    """A section made of what is right; every key that is not is noted."""
     hints = typing.get_type_hints(cls)
-    _check_keys(values, list(hints), place, shown)
-    checked = {
-        key: _checked(value, hints[key], f"{place}: {shown} {key}") for key, value in values.items()
-    }
-    required = [
-        f.name
-        for f in dataclasses.fields(cls)
-        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
-    ]
-    for key in required:
-        if key not in checked and key not in start:
-            raise UsageError(f"{place}: {shown} needs the key '{key}'")
-    try:
-        return cls(**{**start, **checked})
-    except UsageError as error:
-        prefix = f"{shown} " if cls is StageSection else ""
-        raise UsageError(f"{place}: {prefix}{error}") from None
+    checked = {}
+    for key, value in _known(values, list(hints), shown, problems).items():
+        with problems.catching():
+            checked[key] = _checked(value, hints[key], f"{shown} {key}")
+    with gathering() as found:
+        section = cls(**{**start, **checked})
+    # The keys of these do not say which section they are of.
+    prefix = f"{shown} " if cls in (StageSection, DevSection) else ""
+    for problem in found:
+        problems.add(prefix + problem)
+    return section
 
 
 def _checked(value: Any, hint: Any, place: str) -> Any:
     """The value as the type of its key; a whole number may stand for a fraction."""
+    if isinstance(hint, types.UnionType):
+        # `float | list[float]`: what looks like a list is checked as one.
+        kinds = {typing.get_origin(kind) or kind: kind for kind in typing.get_args(hint)}
+        chosen = next((k for kind, k in kinds.items() if isinstance(value, kind)), None)
+        return _checked(value, typing.get_args(hint)[0] if chosen is None else chosen, place)
     kind = typing.get_origin(hint) or hint
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
+        value = _as_float(value)
     wrong = not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)
     if kind is float and isinstance(value, float) and not math.isfinite(value):
         wrong = True
     if wrong:
         names = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
         expected = names.get(kind, "a table" if kind is dict else "a list")
-        raise UsageError(f"{place} = {value!r}: expected {expected}")
+        raise UsageError(f"{place} = {_cut(value)}: expected {expected}")
+    if kind is int and not -(2**63) <= value < 2**63:
+        raise UsageError(f"{place} = {_cut(value)}: expected a number of at most 63 bits")
+    inner = typing.get_args(hint)
     if kind is dict:
-        inner = typing.get_args(hint)[1]
-        if not isinstance(inner, types.UnionType):
-            return {key: _checked(item, inner, f"{place}.{key}") for key, item in value.items()}
+        return {key: _checked(item, inner[1], f"{place}.{key}") for key, item in value.items()}
+    if kind is list:
+        return [_checked(item, inner[0], f"{place}[{n}]") for n, item in enumerate(value)]
     return value
 
 
-def _check_keys(values: Mapping[str, Any], known: list[str], place: str, shown: str) -> None:
+def _as_float(value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _cut(value: Any) -> str:
+    """A value as a message shows it."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _known(
+    values: Mapping[str, Any], known: list[str], shown: str, problems: Problems
+) -> dict[str, Any]:
+    """The values whose keys exist; the others are noted with the nearest name."""
     for key in values:
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1)
             hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}"
-            raise UsageError(f"{place}: {shown} has no key '{key}'; {hint}")
+            problems.add(f"{shown} has no key '{key}'; {hint}")
+    return {key: value for key, value in values.items() if key in known}
 
 
 def _anchor_paths(values: dict[str, Any], directory: Path) -> None:
@@ -123,13 +176,30 @@ def _anchor_paths(values: dict[str, Any], directory: Path) -> None:
 
 def anchored(name: str, directory: Path) -> str:
     """A file name or rspecifier with its relative path moved to start at `directory`."""
+    head, path = _parted(name)
+    if not _is_plain(path) or os.path.isabs(path):
+        return name
+    return head + os.path.abspath(os.path.join(directory, path))
+
+
+def _parted(name: str) -> tuple[str, str]:
+    """`scp:`, `ark,t:`, `npz:` or nothing, and what comes after it."""
     head, _, rest = name.partition(":")
     is_table = has_kaldi_prefix(name) or bool(split_prefix(name)[0])
-    path = rest if is_table else name
-    if path.endswith("|") or path in ("", "-") or os.path.isabs(path):
-        return name
-    moved = os.path.abspath(os.path.join(directory, path))
-    return f"{head}:{moved}" if is_table else moved
+    return (f"{head}:", rest) if is_table else ("", name)
+
+
+def _is_plain(path: str) -> bool:
+    """Whether this names a file, and not a pipe, the standard input or nothing."""
+    return not path.endswith("|") and path not in ("", "-")
+
+
+def missing_files(section: DevSection) -> list[str]:
+    """Files that a development set names and that do not exist."""
+    paths = (_parted(getattr(section, key))[1] for key in _DEV_PATHS)
+    # An offset (`x.ark:17`) or a range (`x.scp[0:9]`) is left to the reader of the table.
+    plain = (path for path in paths if _is_plain(path) and not re.search(r":\d+$|\]$", path))
+    return [path for path in plain if not os.path.exists(path)]
 
 
 def _apply_setting(values: dict[str, Any], setting: str) -> None:
@@ -143,7 +213,9 @@ def _apply_setting(values: dict[str, Any], setting: str) -> None:
     except tomllib.TOMLDecodeError:
         value = text  # a bare word is a string, so that --set=init.balance=flat needs no quotes
     if path[0] == "dev":
-        chosen = [d for d in values.get("dev", []) if d.get("name") == path[1]]
+        sets = values.get("dev", [])
+        tables = [d for d in sets if isinstance(d, dict)] if isinstance(sets, list) else []
+        chosen = [table for table in tables if table.get("name") == path[1]]
         if not chosen or len(path) != 3:
             raise UsageError(f"--set={setting}: expected dev.<name>.<key> of a set in the file")
         chosen[0][path[2]] = value

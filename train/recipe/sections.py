@@ -6,13 +6,13 @@ the default; the resolved recipe is saved beside the model.
 
 from dataclasses import dataclass, field
 
-from dcaplda.runtime.errors import UsageError
 from dcaplda.train.model.config import ACTIVATIONS, VARIANTS
+from dcaplda.train.recipe.problems import report
 
 
 def _require(holds: bool, key: str, value: object, expected: str) -> None:
     if not holds:
-        raise UsageError(f"{key} = {value!r}: expected {expected}")
+        report(f"{key} = {value!r}: expected {expected}")
 
 
 def _require_one_of(key: str, value: str, known: tuple[str, ...]) -> None:
@@ -325,11 +325,11 @@ class DevSection:
 
     def __post_init__(self) -> None:
         """Check names and ranges."""
-        _require(bool(self.name), "dev.name", self.name, "a name")
-        _require_one_of("dev.split", self.split, ("", "domain"))
+        _require(bool(self.name), "name", self.name, "a name")
+        _require(self.split in ("", "domain"), "split", self.split, "domain, or nothing")
         missing = self.split == "domain" and not self.utt2dom
-        _require(not missing, "dev.utt2dom", self.utt2dom, "a file, since split = 'domain'")
-        _require(self.weight >= 0, "dev.weight", self.weight, "at least 0")
+        _require(not missing, "utt2dom", self.utt2dom, "a file, since split = 'domain'")
+        _require(self.weight >= 0, "weight", self.weight, "at least 0")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -351,8 +351,11 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         """Development sets are told apart by their names."""
         names = [section.name for section in self.dev]
-        for name in names:
-            _require(names.count(name) == 1, "dev.name", name, "a name that no other set has")
+        for name in dict.fromkeys(names):
+            once = names.count(name) == 1
+            _require(once, "[[dev]] name", name, "a name that no other set has")
+        if self.dev and not any(section.weight for section in self.dev):
+            report("all development sets ([[dev]]) have weight 0; one must count")
 
     @property
     def stages(self) -> tuple[StageSection, StageSection, StageSection]:

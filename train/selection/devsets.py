@@ -15,11 +15,12 @@ from torch.nn.functional import softplus
 
 from dcaplda.eval.metrics.calibration import entropy
 from dcaplda.runtime.decision import log_odds
-from dcaplda.runtime.errors import InputError
+from dcaplda.runtime.errors import DcapldaError, InputError
 from dcaplda.runtime.tables.text_tables import read_durations, read_lists, read_words
 from dcaplda.runtime.tables.vectors import read_vectors
 from dcaplda.runtime.trials.lists import Trials, read_trials
 from dcaplda.train.data.directory import check_seconds
+from dcaplda.train.recipe.files import missing_files
 from dcaplda.train.recipe.sections import DevSection
 from dcaplda.train.selection.pair_plan import PairPlan
 
@@ -76,12 +77,32 @@ class DevSource:
 
 
 def load_dev_source(
-    section: DevSection, embedding_dim: int, need_durations: bool, device: torch.device
+    section: DevSection, embedding_dim: int | None, need_durations: bool, device: torch.device
 ) -> DevSource:
-    """Read a [[dev]] section; every id must have its vector (and duration)."""
+    """Read a [[dev]] section; every id must have its vector (and duration).
+
+    An error names the section.
+    """
+    try:
+        return _read_source(section, embedding_dim, need_durations, device)
+    except DcapldaError as error:
+        raise InputError(f"[[dev]] '{section.name}': {error}") from None
+
+
+def _read_source(
+    section: DevSection, embedding_dim: int | None, need_durations: bool, device: torch.device
+) -> DevSource:
+    problems = []
+    absent = missing_files(section)
+    if absent:
+        problems.append(f"no such file: {', '.join(absent)}")
+    if need_durations and not section.durations:
+        problems.append("the variant uses durations; add durations = 'utt2dur'")
+    if problems:
+        raise InputError("; ".join(problems))
     trials = read_trials(section.trials)
     if trials.targets is None:
-        raise InputError(f"dev set '{section.name}': {section.trials} has no labels")
+        raise InputError(f"{section.trials} has no labels")
     members = _members(section, trials)
     needed = sorted({utt for utts in members for utt in utts} | set(trials.test_ids))
     row_of = {name: row for row, name in enumerate(needed)}
@@ -109,19 +130,18 @@ def _members(section: DevSection, trials: Trials) -> list[list[str]]:
     missing = [name for name in trials.enroll_ids if name not in lists]
     if missing:
         raise InputError(
-            f"dev set '{section.name}': {section.spk2utt} has no model '{missing[0]}' of "
+            f"{section.spk2utt} has no model '{missing[0]}' of "
             f"{section.trials} ({len(missing)} missing)"
         )
     return [lists[name] for name in trials.enroll_ids]
 
 
-def _embeddings(section: DevSection, needed: list[str], dim: int) -> NDArray[np.float32]:
+def _embeddings(section: DevSection, needed: list[str], dim: int | None) -> NDArray[np.float32]:
     table = read_vectors(section.xvectors, section.scp_root)
     matrix = table.matrix
-    if matrix.shape[1] != dim:
+    if dim is not None and matrix.shape[1] != dim:
         raise InputError(
-            f"dev set '{section.name}': {section.xvectors} has {matrix.shape[1]} values per "
-            f"vector, the training data {dim}"
+            f"{section.xvectors} has {matrix.shape[1]} values per vector, the training data {dim}"
         )
     rows = table.rows()
     _refuse_missing(section, section.xvectors, needed, rows)
@@ -129,15 +149,11 @@ def _embeddings(section: DevSection, needed: list[str], dim: int) -> NDArray[np.
     norms = np.linalg.norm(chosen, axis=1)
     if not (np.isfinite(norms) & (norms > 0)).all():
         bad = needed[int(np.argmax(~(np.isfinite(norms) & (norms > 0))))]
-        raise InputError(f"dev set '{section.name}': the vector of '{bad}' is zero or not finite")
+        raise InputError(f"the vector of '{bad}' is zero or not finite")
     return chosen
 
 
 def _seconds(section: DevSection, needed: list[str]) -> NDArray[np.float32]:
-    if not section.durations:
-        raise InputError(
-            f"dev set '{section.name}': the variant uses durations; add durations = 'utt2dur'"
-        )
     # read_durations itself refuses a table of frames without a frame shift.
     frames = Path(section.durations).name == "utt2num_frames"
     seconds = read_durations(section.durations, 0.01 if frames else 0.0)
@@ -154,8 +170,8 @@ def _refuse_missing(
     if missing:
         hint = "" if section.spk2utt else "; if it is a speaker or model, add spk2utt"
         raise InputError(
-            f"dev set '{section.name}': {place} has no '{missing[0]}', which is in "
-            f"{section.trials} ({len(missing)} missing){hint}"
+            f"{place} has no '{missing[0]}', which is in {section.trials} ({len(missing)} missing)"
+            + hint
         )
 
 
@@ -167,8 +183,7 @@ def _split(section: DevSection, trials: Trials) -> list[tuple[str, slice | NDArr
     missing = [name for name in trials.test_ids if name not in domain_of]
     if missing:
         raise InputError(
-            f"dev set '{section.name}': {section.utt2dom}: '{missing[0]}' has no domain "
-            f"({len(missing)} missing)"
+            f"{section.utt2dom}: '{missing[0]}' has no domain ({len(missing)} missing)"
         )
     names, number = np.unique([domain_of[name] for name in trials.test_ids], return_inverse=True)
     number_of_trial = number[trials.test_index]
@@ -187,9 +202,8 @@ def _dev_set(
     n_targets = int(trials.targets.sum())
     if n_targets == 0 or n_targets == len(trials):
         kind = "target" if n_targets == 0 else "nontarget"
-        raise InputError(
-            f"dev set '{name}': {section.trials} has no {kind} trials; a loss needs both kinds"
-        )
+        part = "" if name == section.name else f" of its part '{name}'"
+        raise InputError(f"{section.trials} has no {kind} trials{part}; a loss needs both kinds")
     sizes = np.array([len(rows) for rows in enroll_rows])[trials.enroll_index]
     trial_of_pair = np.repeat(np.arange(len(trials)), sizes)
     enroll = np.concatenate([enroll_rows[i] for i in trials.enroll_index])

@@ -11,6 +11,7 @@ from torch import Tensor
 from dcaplda.eval.metrics.scalars import cllr, eer, min_cllr_lin
 from dcaplda.train.model.backend import Backend
 from dcaplda.train.model.forms import Factors, model_forms
+from dcaplda.train.recipe.problems import Problems
 from dcaplda.train.recipe.sections import DevSection
 from dcaplda.train.selection.devsets import DevSet, DevSource, load_dev_source
 
@@ -35,15 +36,24 @@ class Evaluator:
     def load(
         cls,
         sections: Sequence[DevSection],
-        embedding_dim: int,
+        embedding_dim: int | None,
         need_durations: bool,
         prior: float,
         device: torch.device,
+        problems: Problems | None = None,
     ) -> "Evaluator":
-        """Read every [[dev]] section of a recipe."""
-        sources = [
-            load_dev_source(section, embedding_dim, need_durations, device) for section in sections
-        ]
+        """Read every [[dev]] section of a recipe; those with problems are left out and noted.
+
+        Without `problems`, what was noted is raised. Without `embedding_dim`, sizes of vectors are
+        not compared.
+        """
+        noted = Problems() if problems is None else problems
+        sources = []
+        for section in sections:
+            with noted.catching():
+                sources.append(load_dev_source(section, embedding_dim, need_durations, device))
+        if problems is None:
+            noted.refuse()
         return cls(sources, prior)
 
     @property

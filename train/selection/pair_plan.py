@@ -47,6 +47,12 @@ class PairPlan:
     unsort: Tensor | None
     """Place in the sorted pairs of each given pair; None where the order is the same."""
 
+    def tensors(self) -> list[Tensor]:
+        """All of the plan: equal tensors mean the same pairs."""
+        parts = [part for tile in self.tiles for part in (tile.rows, tile.places)]
+        parts += [self.test_rows, self.enroll_rows, self.enroll_index]
+        return [*parts, *([] if self.unsort is None else [self.unsort])]
+
     @classmethod
     def make(
         cls, enroll: NDArray[np.int64], test: NDArray[np.int64], device: torch.device

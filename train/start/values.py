@@ -10,14 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from dcaplda.runtime.errors import ModelError
 from dcaplda.runtime.joint.scorer import JointScorer
 from dcaplda.train.data.labelled import TrainingData
 from dcaplda.train.model.axes import AxisScore
 from dcaplda.train.model.backend import Backend
 from dcaplda.train.model.config import VARIANTS, ModelConfig
 from dcaplda.train.model.quadratic import Quadratic
-from dcaplda.train.recipe.sections import InitSection, TrainingConfig
+from dcaplda.train.recipe.sections import InitSection, ModelSection, TrainingConfig
 from dcaplda.train.start.calibration import (
     fit_duration_stage,
     fit_global,
@@ -48,17 +47,13 @@ class Start:
     """Miscalibration to expect at a new place, before and after adaptation."""
 
 
-def check_sizes(config: ModelConfig) -> None:
-    """Refuse projections that are wider than the embeddings."""
-    for key in ("lda_dim", "side_hidden_dim"):
-        if key == "side_hidden_dim" and not config.stages.side_stage:
-            continue
-        value = getattr(config, key)
-        if value > config.embedding_dim:
-            raise ModelError(
-                f"model.{key} = {value}: the embeddings have {config.embedding_dim} values; "
-                f"set it to at most {config.embedding_dim}"
-            )
+def too_wide(section: ModelSection, embedding_dim: int) -> dict[str, int]:
+    """Projections that are wider than the embeddings, by the name of their setting."""
+    keys = ["lda_dim"]
+    if VARIANTS[section.variant].side_stage:
+        keys.append("side_hidden_dim")
+    values = {f"model.{key}": getattr(section, key) for key in keys}
+    return {key: value for key, value in values.items() if value > embedding_dim}
 
 
 def find_start(data: TrainingData, config: TrainingConfig) -> Start:

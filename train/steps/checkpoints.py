@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,16 @@ from dcaplda.runtime.files import replacing
 from dcaplda.train.recipe.files import first_difference
 
 CHECKPOINT = "checkpoint.safetensors"
-FORMAT = 1
+FORMAT = 2
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a file of this name holds, as it was read: nothing is checked yet."""
+
+    path: Path
+    tensors: dict[str, Tensor]
+    values: Any
 
 
 def save_checkpoint(directory: Path, tensors: Mapping[str, Tensor], values: Any) -> None:
@@ -46,7 +56,7 @@ def named_errors(path: Path) -> Iterator[None]:
         raise
 
 
-def load_checkpoint(directory: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+def load_checkpoint(directory: Path) -> Checkpoint | None:
     """The latest state, or None where there is none yet."""
     path = directory / CHECKPOINT
     if not path.is_file():
@@ -62,17 +72,32 @@ def load_checkpoint(directory: Path) -> tuple[dict[str, Tensor], dict[str, Any]]
         ) from None
     if header.get("format") != str(FORMAT):
         raise ModelError(f"{path}: written by another version; remove it to start again")
-    return tensors, values
+    return Checkpoint(path, tensors, values)
 
 
-def check_same_run(directory: Path, saved: Mapping[str, Any], current: Mapping[str, Any]) -> None:
-    """Refuse to go on with another configuration or other data than the checkpoint's."""
-    difference = first_difference(saved, current)
+def check_same_run(checkpoint: Checkpoint, current: Mapping[str, Any]) -> None:
+    """Refuse to go on with another configuration or other data than the checkpoint's.
+
+    The number of steps may be another one: the steps that were made do not depend on it.
+    """
+    saved = checkpoint.values.get("identity") if isinstance(checkpoint.values, dict) else None
+    if not isinstance(saved, dict):
+        return  # damaged, which is told where all of it is looked at
+    difference = first_difference(_without_steps(saved), _without_steps(current))
     if difference:
         raise ModelError(
-            f"{directory / CHECKPOINT} is of another run: {difference}; go on with the settings "
+            f"{checkpoint.path} is of another run: {difference}; go on with the settings "
             "it was started with, or train in another directory"
         )
+
+
+def _without_steps(identity: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: {k: v for k, v in value.items() if k != "steps"}
+        if key.startswith("stage") and isinstance(value, Mapping)
+        else value
+        for key, value in identity.items()
+    }
 
 
 def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

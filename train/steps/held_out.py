@@ -38,14 +38,7 @@ def find_held_out(
     data: TrainingData, config: TrainingConfig, start: Generative, device: torch.device
 ) -> HeldOut:
     """Fit LDA and PLDA without each part."""
-    parts: list[Part] = []
-    if config.batch.held_out_folds:
-        parts += speaker_parts(data, config.batch.held_out_folds)
-    if config.batch.held_out_domains:
-        parts += domain_parts(data)
-    parts = [part for part in (_with_nontargets(data, part) for part in parts) if part.rows.size]
-    if not parts:
-        raise InputError("no held-out part has two speakers of a domain; use fewer folds")
+    parts = held_out_parts(data, config.batch)
     differences = []
     own = _values(start)
     for part in parts:
@@ -60,6 +53,24 @@ def find_held_out(
             }
         )
     return HeldOut(parts, differences)
+
+
+def holds_out(section: BatchSection) -> bool:
+    """Whether batches are of parts that are held out."""
+    return section.held_out_folds > 0 or section.held_out_domains
+
+
+def held_out_parts(data: TrainingData, section: BatchSection) -> list[Part]:
+    """The parts that are held out in turn, each with nontargets."""
+    parts: list[Part] = []
+    if section.held_out_folds:
+        parts += speaker_parts(data, section.held_out_folds)
+    if section.held_out_domains:
+        parts += domain_parts(data)
+    parts = [part for part in (_with_nontargets(data, part) for part in parts) if part.rows.size]
+    if not parts:
+        raise InputError("no held-out part has two speakers of a domain; use fewer folds")
+    return parts
 
 
 def _with_nontargets(data: TrainingData, part: Part) -> Part:
@@ -115,6 +126,13 @@ def at_held_out_start(model: Backend, held_out: HeldOut | None, part: int | None
                 parameters[name].copy_(value)
 
 
+def batch_of_part(own: TrainingData, section: BatchSection) -> BatchSection:
+    """How batches of a part's own data are drawn."""
+    weights = {k: v for k, v in section.domain_weights.items() if k in own.domain_names}
+    # A part has few speakers of a domain, and more of their sessions serve as well.
+    return replace(section, repeat_speakers=True, domain_weights=weights)
+
+
 class HeldOutWalker:
     """Batches of one part each, parts drawn at random; interface of BatchWalker."""
 
@@ -126,10 +144,7 @@ class HeldOutWalker:
         self.walkers = []
         for part in parts:
             own = data.subset(part.rows)
-            weights = {k: v for k, v in section.domain_weights.items() if k in own.domain_names}
-            # A part has few speakers of a domain, and more of their sessions serve as well.
-            of_part = replace(section, repeat_speakers=True, domain_weights=weights)
-            self.walkers.append(BatchWalker(own, of_part, seed, self.rng))
+            self.walkers.append(BatchWalker(own, batch_of_part(own, section), seed, self.rng))
 
     def next_batch(self) -> Batch:
         """Draw a part, then a batch of it; rows are those of all the data."""

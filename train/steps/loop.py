@@ -13,20 +13,17 @@ from dcaplda.runtime.errors import ModelError
 from dcaplda.train.data.batches import Batch, BatchWalker
 from dcaplda.train.data.disturbances import Disturber
 from dcaplda.train.data.labelled import TrainingData
+from dcaplda.train.data.rings import Ints
 from dcaplda.train.model.backend import Backend
 from dcaplda.train.recipe.sections import TrainingConfig
 from dcaplda.train.selection.losses import Evaluator, Losses
 from dcaplda.train.steps.averaging import Candidate, Parameters, copied, make_averager
-from dcaplda.train.steps.checkpoints import (
-    check_same_run,
-    load_checkpoint,
-    prefixed,
-    save_checkpoint,
-    unprefixed,
-)
+from dcaplda.train.steps.checkpoints import Checkpoint, prefixed, save_checkpoint, unprefixed
 from dcaplda.train.steps.held_out import HeldOut, HeldOutWalker
 from dcaplda.train.steps.log import TrainingLog
 from dcaplda.train.steps.objective import Optimizer
+from dcaplda.train.steps.restoring import check_checkpoint, damaged
+from dcaplda.train.steps.stopping import Stopped
 
 BAD_BATCH = "bad_batch.txt"
 
@@ -58,8 +55,12 @@ class Trainer:
         directory: Path,
         device: torch.device,
         held_out: HeldOut | None = None,
+        stepping: bool = True,
     ) -> None:
-        """`identity` is JSON that tells this run from others: its configuration and data."""
+        """`identity` is JSON that tells this run from others: its configuration and data.
+
+        With `stepping` false no step will be made, and no batch need fit the data.
+        """
         self.model = model.to(device)
         self.data = data
         self.evaluator = evaluator
@@ -67,8 +68,10 @@ class Trainer:
         self.identity = identity
         self.directory = directory
         self.device = device
-        self.walker: BatchWalker | HeldOutWalker
-        if held_out is None:
+        self.walker: BatchWalker | HeldOutWalker | None
+        if not stepping:
+            self.walker = None
+        elif held_out is None:
             self.walker = BatchWalker(data, config.batch, config.run.seed)
         else:
             self.walker = HeldOutWalker(data, config.batch, config.run.seed, held_out.parts)
@@ -81,8 +84,15 @@ class Trainer:
 
     # -- running ---------------------------------------------------------------------------
 
-    def run(self, report: Callable[[Progress, dict[str, float]], None]) -> Candidate:
-        """Train to the end; `report` is called after every step with figures to show."""
+    def run(
+        self,
+        report: Callable[[Progress, dict[str, float]], None],
+        stop: Callable[[], bool] = lambda: False,
+    ) -> Candidate:
+        """Train to the end; `report` is called after every step with figures to show.
+
+        When `stop` says so after a step, its state is saved and Stopped is raised.
+        """
         log = TrainingLog(self.directory, self._saved_log_bytes)
         try:
             if self.progress.total == 0 and self.best is None:
@@ -90,14 +100,27 @@ class Trainer:
                 if losses is not None:
                     self.progress.start = {"actual": losses.actual, "minimum": losses.minimum}
             while self.progress.stage < len(self.config.stages):
-                self._run_stage(log, report)
+                self._run_stage(log, report, stop)
             self._save(log)
         finally:
             log.close()
         return self._result()
 
+    def finish(self) -> Candidate:
+        """What the steps made so far have reached; the log ends where they do."""
+        TrainingLog(self.directory, self._saved_log_bytes).close()
+        return self._result()
+
+    @property
+    def asked(self) -> int:
+        """Steps of the whole recipe."""
+        return sum(stage.steps for stage in self.config.stages)
+
     def _run_stage(
-        self, log: TrainingLog, report: Callable[[Progress, dict[str, float]], None]
+        self,
+        log: TrainingLog,
+        report: Callable[[Progress, dict[str, float]], None],
+        stop: Callable[[], bool],
     ) -> None:
         progress = self.progress
         section = self.config.stages[progress.stage]
@@ -105,6 +128,10 @@ class Trainer:
             self._begin_stage()
         self.optimizer.set_rate(section.rate)
         while progress.step < section.steps:
+            if stop():
+                self._save(log)
+                raise Stopped(progress.total, self.asked)
+            assert self.walker is not None, "a run with steps has batches"
             batch = self.walker.next_batch()
             disturbance = self.disturber.draw(batch, self.walker.rng)
             loss, norm = self.optimizer.step(batch, disturbance)
@@ -199,8 +226,8 @@ class Trainer:
     def _save(self, log: TrainingLog) -> None:
         tensors: dict[str, Tensor] = prefixed("model", self._parameters())
         tensors.update(prefixed("adam", self.optimizer.state()))
-        walker = {key: torch.from_numpy(value) for key, value in self.walker.state().items()}
-        tensors.update(prefixed("walker", walker))
+        if self.walker is not None:
+            tensors.update(prefixed("walker", _tensors(self.walker.state())))
         averages, average_values = self.averager.state()
         tensors.update(prefixed("averager", averages))
         tensors["random"] = torch.get_rng_state()
@@ -211,33 +238,42 @@ class Trainer:
         values = {
             "identity": self.identity,
             "progress": vars(self.progress),
-            "generator": self.walker.rng.bit_generator.state,
+            "generator": None if self.walker is None else self.walker.rng.bit_generator.state,
             "best": best,
             "averager": average_values,
             "log_bytes": log.flush(),
         }
         save_checkpoint(self.directory, tensors, values)
 
-    def resume(self) -> bool:
-        """Go back to the latest checkpoint of this directory; False if there is none."""
-        found = load_checkpoint(self.directory)
-        if found is None:
-            return False
-        tensors, values = found
-        check_same_run(self.directory, values["identity"], self.identity)
+    def resume(self, checkpoint: Checkpoint) -> None:
+        """Go back to a checkpoint of this run; a damaged one is an error, and changes nothing."""
+        walker = None if self.walker is None else _tensors(self.walker.state())
+        check_checkpoint(checkpoint, self._parameters(), self.optimizer.parameters, walker)
+        values = checkpoint.values
         tensors = {
             name: tensor if name.startswith(("walker.", "random")) else tensor.to(self.device)
-            for name, tensor in tensors.items()
+            for name, tensor in checkpoint.tensors.items()
         }
+        try:
+            self._restore_random(tensors, values)
+            self.averager.restore(unprefixed("averager", tensors), values["averager"])
+        except (ModelError, RuntimeError, KeyError, TypeError) as error:
+            raise damaged(checkpoint, str(error)) from None
         self._set_parameters(unprefixed("model", tensors))
         self.optimizer.restore(unprefixed("adam", tensors))
-        walker = {key: value.numpy() for key, value in unprefixed("walker", tensors).items()}
-        self.walker.restore(walker, values["generator"])
-        self.averager.restore(unprefixed("averager", tensors), values["averager"])
-        torch.set_rng_state(tensors["random"])
         self.progress = Progress(**values["progress"])
         if values["best"] is not None:
             best = values["best"]
             self.best = Candidate(best["loss"], unprefixed("best", tensors), best["place"])
         self._saved_log_bytes = values["log_bytes"]
-        return True
+
+    def _restore_random(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        """Batches and random numbers go on where they stood."""
+        if self.walker is not None and values["generator"] is not None:
+            walker = {key: value.numpy() for key, value in unprefixed("walker", tensors).items()}
+            self.walker.restore(walker, values["generator"])
+        torch.set_rng_state(tensors["random"])
+
+
+def _tensors(state: dict[str, Ints]) -> dict[str, Tensor]:
+    return {key: torch.from_numpy(value) for key, value in state.items()}

@@ -1,3 +1,4 @@
+import re
 import tomllib
 from pathlib import Path
 
@@ -7,7 +8,7 @@ from dcaplda.runtime.errors import UsageError
 from dcaplda.train.recipe.files import anchored, config_from_dict, config_to_toml, load_recipe
 from dcaplda.train.recipe.sections import TrainingConfig
 
-REPO = Path(__file__).parents[2]
+REPO = Path(__file__).parents[3]
 
 
 def test_defaults_are_the_paper_s():
@@ -31,6 +32,14 @@ def test_defaults_are_the_paper_s():
 @pytest.mark.parametrize("path", sorted((REPO / "conf").glob("*.toml")), ids=lambda p: p.name)
 def test_example_recipes_are_valid(path: Path):
     load_recipe(str(path))
+
+
+def test_the_example_sets_of_the_paper_s_recipe_are_comments_that_can_be_uncommented(tmp_path):
+    text = (REPO / "conf" / "dca-plda.toml").read_text()
+    assert load_recipe(str(REPO / "conf" / "dca-plda.toml")).dev == ()
+    path = tmp_path / "r.toml"
+    path.write_text(re.sub(r"(?m)^# (\[\[dev\]\]|\w+ = )", r"\1", text))
+    assert [dev.name for dev in load_recipe(str(path)).dev] == ["seen", "unseen"]
 
 
 def test_written_recipe_reads_the_same(tmp_path):
@@ -127,10 +136,16 @@ def test_specifiers_of_every_format_start_at_the_recipe(name: str, moved: str):
         ("[objective]\nl2_patterns = { x = 'a' }\n", "l2_patterns.x = 'a': expected a number"),
         ("[averaging]\naverage = 'mean'\n", "averaging.average = 'mean'"),
         ("[run]\nseed = true\n", "seed = True: expected a whole number"),
-        ("[[dev]]\nname = 'x'\ntrials = 't'\n", r"\[\[dev\]\] needs the key 'xvectors'"),
+        ("[[dev]]\nname = 'x'\ntrials = 't'\n", r"\[\[dev\]\] 'x' needs the key 'xvectors'"),
         ("[dev]\nname = 'x'\n", r"write \[\[dev\]\]"),
-        ("[[dev]]\nname = 'x'\nxvectors = 'a'\ntrials = 't'\nsplit = 'domain'\n", "dev.utt2dom"),
+        ("[[dev]]\nname = 'x'\nxvectors = 'a'\ntrials = 't'\nsplit = 'domain'\n", "'x' utt2dom"),
         ("[[dev]]\nname='x'\nxvectors='a'\ntrials='t'\n" * 2, "no other set has"),
+        ("dev = [3]\n", r"\[\[dev\]\] number 1: is not a section"),
+        ("[model]\nduration_parameters = { center = 'a' }\n", "center = 'a': expected a number"),
+        ("[model]\nduration_parameters = { thresholds = ['a'] }\n", r"thresholds\[0\] = 'a'"),
+        (f"[run]\nseed = {2**70}\n", "at most 63 bits"),
+        (f"[stage1]\nrate = {10**400}\n", r"rate = inf: expected a number"),
+        ("[[dev]]\nname='x'\nxvectors='a'\ntrials='t'\nweight=0\n", "have weight 0"),
         ("stage1 = 3\n", r"'stage1' is a section"),
         ("[stage1\n", "not valid TOML"),
     ],
@@ -153,3 +168,61 @@ def test_malformed_settings_are_refused(setting: str):
 def test_missing_file_is_named():
     with pytest.raises(UsageError, match="nowhere.toml"):
         load_recipe("nowhere.toml")
+
+
+MANY = """
+stage2 = 3
+[model]
+variant = "pldaa"
+lda_dim = 0
+[stage1]
+stepz = 5
+rate = "fast"
+evaluate_every = 0
+[objective]
+betas = ["a", 0.9]
+prior = 2
+[batch]
+size = 7
+[modle]
+[[dev]]
+trials = "t"
+weight = -1
+[[dev]]
+name = "unseen"
+xvectors = "x"
+trials = "t"
+split = "speaker"
+wait = 1
+"""
+
+
+def test_all_mistakes_of_all_sections_are_in_one_message(tmp_path):
+    path = tmp_path / "bad.toml"
+    path.write_text(MANY)
+    with pytest.raises(UsageError) as error:
+        load_recipe(str(path), ["run.seed=-1", "averaging.top_k=many", "nonsense"])
+    said = str(error.value)
+    assert said.startswith(f"{path}: 18 problems: (1) ")
+    assert "\n" not in said
+    for words in (
+        "--set=nonsense: expected section.key=value",
+        "the recipe has no key 'modle'; did you mean 'model'?",
+        "'stage2' is a section",
+        "model.variant = 'pldaa'",
+        "model.lda_dim = 0",
+        "[stage1] has no key 'stepz'; did you mean 'steps'?",
+        "[stage1] rate = 'fast': expected a number",
+        "[stage1] evaluate_every = 0",
+        "[objective] betas[0] = 'a': expected a number",
+        "objective.prior = 2.0",
+        "batch.size = 7",
+        "run.seed = -1",
+        "[averaging] top_k = 'many': expected a whole number",
+        "[[dev]] number 1 needs the key 'name'; ",
+        "[[dev]] number 1 needs the key 'xvectors'; ",
+        "[[dev]] number 1 weight = -1.0: expected at least 0",
+        "[[dev]] 'unseen' has no key 'wait'",
+        "[[dev]] 'unseen' split = 'speaker'",
+    ):
+        assert words in said, words

@@ -335,9 +335,9 @@ def test_every_variant_trains_and_frozen_ones_keep_lda_and_plda(world, tmp_path,
     assert np.isfinite(steps).all()
     run(world, tmp_path / "start", *settings[:1], *(f"stage{i}.steps=0" for i in (1, 2, 3)))
     start = load_model(tmp_path / "start")
-    tensors = checkpoints.load_checkpoint(tmp_path / "exp")
-    assert tensors is not None
-    trained = checkpoints.unprefixed("model", tensors[0])
+    saved = checkpoints.load_checkpoint(tmp_path / "exp")
+    assert saved is not None
+    trained = checkpoints.unprefixed("model", saved.tensors)
     moved = {n for n, p in start.named_parameters() if not torch.equal(p, trained[n])}
     generative = {n for n in trained if n.startswith(("preprocess.", "plda."))}
     if VARIANTS[variant].frozen:
