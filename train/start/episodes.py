@@ -30,7 +30,7 @@ SINGLES_EACH, SEVERAL_EACH = 8, 4
 """Sides drawn of each speaker."""
 MOST_PEOPLE = 100
 """People of an episode, those of the pool among them."""
-MOST_TRIALS = 1500
+MOST_TRIALS = 400
 """Of either kind in an episode: more would only repeat the same few people."""
 
 

@@ -20,7 +20,7 @@ from dcaplda.train.start.episodes import Episode, Source, episodes_of_part
 from dcaplda.train.start.generative import Generative, fit_generative
 from dcaplda.train.start.plda import PldaForm
 
-ROUNDS = 8
+ROUNDS = 24
 """Episodes of each place that training holds out in turn; half of them of single utterances."""
 FOLDS = 5
 STRANGERS = 0.01

@@ -10,13 +10,15 @@ import pkgutil
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, TypeAlias
 
 from dcaplda.runtime.errors import UsageError
 
-Rows = tuple[list[str], NDArray[np.floating]]
+if TYPE_CHECKING:  # tools that read no vector do not wait for numpy
+    import numpy as np
+    from numpy.typing import NDArray
+
+Rows: TypeAlias = "tuple[list[str], NDArray[np.floating]]"
 """Ids and the matrix (N, D) whose rows belong to them."""
 
 
@@ -34,7 +36,7 @@ class VectorFormat:
     endings: tuple[str, ...]
     """By which a bare name is recognised."""
     read: Callable[[str, Collection[str] | None], Rows]
-    write: Callable[[str, list[str], NDArray[np.float32]], None]
+    write: "Callable[[str, list[str], NDArray[np.float32]], None]"
     is_folder: bool = False
 
 
