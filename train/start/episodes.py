@@ -30,7 +30,7 @@ SINGLES_EACH, SEVERAL_EACH = 8, 4
 """Sides drawn of each speaker."""
 MOST_PEOPLE = 100
 """People of an episode, those of the pool among them."""
-MOST_TRIALS = 400
+MOST_TRIALS = 200
 """Of either kind in an episode: more would only repeat the same few people."""
 
 
@@ -202,12 +202,14 @@ def _sides(data: TrainingData, rows: Rows, count: int, rng: np.random.Generator)
     for own in np.split(rows[order], ends):
         if len(own) < count:
             continue
-        for _ in range(SINGLES_EACH if count == 1 else SEVERAL_EACH):
-            mixed = rng.permutation(own)
-            _, first = np.unique(data.session[mixed], return_index=True)
-            rest = np.setdiff1d(np.arange(len(mixed)), first)
-            found.append(mixed[np.concatenate([np.sort(first), rest])][:count])
-    return np.array(found, dtype=np.int64).reshape(len(found), count)
+        own = own[np.argsort(data.session[own], kind="stable")]
+        turn = rng.random((SINGLES_EACH if count == 1 else SEVERAL_EACH, len(own)))
+        # Whoever is the first of a session comes before all who are not: keys from 0 to 1, less 1.
+        begins = np.unique(data.session[own], return_index=True)[1]
+        sizes = np.diff([*begins, len(own)])
+        first = turn == np.repeat(np.minimum.reduceat(turn, begins, axis=1), sizes, axis=1)
+        found.append(own[np.argsort(turn - first, axis=1)[:, :count]])
+    return np.concatenate(found) if found else np.empty((0, count), np.int64)
 
 
 def _kinds(data: TrainingData, enroll: Rows, test: Rows) -> NDArray[np.int8]:
