@@ -1,6 +1,7 @@
 """Kaldi data directories and vector tables as training data."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from dcaplda.runtime.errors import InputError, TableError
 from dcaplda.runtime.tables.text_lines import read_lines
 from dcaplda.runtime.tables.text_tables import read_durations, read_words
 from dcaplda.runtime.tables.vectors import read_vectors
+from dcaplda.train.data.guesses import complete
 from dcaplda.train.data.labelled import Labels, TrainingData, assemble
 from dcaplda.train.recipe.sections import DataSection
 
@@ -23,7 +25,9 @@ def load_training_data(
     """The utterances of a data directory that have a vector and labels, ready to train on."""
     labels = read_labels(directory, section, need_durations)
     ids, matrix = load_vectors(vectors, section.scp_root)
-    return assemble(ids, matrix, labels, section.allow_shared_sessions)
+    guess = complete(ids, matrix, labels, section)
+    data = assemble(ids, matrix, guess.labels, section.allow_shared_sessions)
+    return replace(data, notes=guess.notes)
 
 
 def load_vectors(source: str, scp_root: str = "") -> tuple[list[str], NDArray[np.float32]]:
@@ -99,6 +103,7 @@ def read_labels(directory: str, section: DataSection, need_durations: bool = Tru
         domain=domain,
         seconds=_durations(root, section.frame_shift, need_durations),
         recording=recording,
+        own_sessions=recording is None and not (root / "utt2sess").is_file(),
     )
 
 

@@ -13,15 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from dcaplda.runtime.errors import UsageError
+from dcaplda.train.recipe.auto import AUTO, everything_auto, take_auto
 from dcaplda.train.recipe.sections import DevSection, StageSection, TrainingConfig
 
 # Keys of [[dev]] that name files; a relative one starts at the recipe's directory.
 _DEV_PATHS = ("xvectors", "durations", "trials", "spk2utt", "utt2dom", "scp_root")
 
 
-def load_recipe(path: str, settings: Iterable[str] = ()) -> TrainingConfig:
-    """Read a recipe (no file: all defaults), then apply `section.key=value` settings."""
-    values: dict[str, Any] = {}
+def load_recipe(path: str, settings: Iterable[str] = (), auto: bool = False) -> TrainingConfig:
+    """Read a recipe, then apply `section.key=value` settings.
+
+    Without a file all values are the defaults, or with `auto` left to the data.
+    """
+    values: dict[str, Any] = everything_auto() if auto and not path else {}
     if path:
         try:
             values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
@@ -37,9 +41,10 @@ def load_recipe(path: str, settings: Iterable[str] = ()) -> TrainingConfig:
 
 def config_from_dict(values: Mapping[str, Any], place: str) -> TrainingConfig:
     """Build a checked configuration; unknown keys and wrong types name the place."""
-    fields = {field.name: field for field in dataclasses.fields(TrainingConfig)}
+    fields = {f.name: f for f in dataclasses.fields(TrainingConfig) if f.name != AUTO}
     _check_keys(values, list(fields), place, "the recipe")
-    sections: dict[str, Any] = {}
+    values, auto = take_auto(values, place)
+    sections: dict[str, Any] = {AUTO: auto}
     for name, value in values.items():
         if name == "dev":
             if not isinstance(value, (list, tuple)):
@@ -159,6 +164,9 @@ def config_to_dict(config: TrainingConfig) -> dict[str, Any]:
     """Plain values, for TOML and JSON."""
     values = dataclasses.asdict(config)
     values["dev"] = list(values["dev"])
+    for key in values.pop(AUTO):
+        section, name = key.split(".")
+        values[section][name] = AUTO
     return values
 
 

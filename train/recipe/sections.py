@@ -60,9 +60,16 @@ class DataSection:
     """Where relative file names in the xvector scp start; empty: the working directory."""
     allow_shared_sessions: bool = False
     """Accept a session with two speakers (both sides of a call); they never meet in a trial."""
+    missing_domains: str = "one"
+    """Without utt2dom: one domain for all, or guessed from ids and embeddings (guessed)."""
+    missing_sessions: str = "utterance"
+    """Without utt2sess and segments: each utterance is a session, or guessed from ids (guessed)."""
 
     def __post_init__(self) -> None:
         """Check ranges."""
+        _require_one_of("data.missing_domains", self.missing_domains, ("one", "guessed"))
+        sessions = self.missing_sessions
+        _require_one_of("data.missing_sessions", sessions, ("utterance", "guessed"))
         _require(self.frame_shift > 0, "data.frame_shift", self.frame_shift, "seconds above 0")
 
 
@@ -347,6 +354,9 @@ class TrainingConfig:
     averaging: AveragingSection = AveragingSection()
     run: RunSection = RunSection()
     dev: tuple[DevSection, ...] = ()
+    auto: tuple[str, ...] = ()
+    """Keys, as `model.lda_dim`, that are "auto": the data decide them before training
+    (train/auto); until then their sections hold the default."""
 
     def __post_init__(self) -> None:
         """Development sets are told apart by their names."""
