@@ -1,6 +1,5 @@
 """train-backend: from labelled embeddings to a calibrated model."""
 
-import dataclasses
 import os
 import sys
 from dataclasses import dataclass
@@ -18,13 +17,14 @@ if TYPE_CHECKING:
 USAGE = """Train a backend on a Kaldi data directory and a table of embeddings.
 
 The data directory has utt2spk, utt2dur (or utt2num_frames) and optionally utt2sess, utt2dom and
-segments; the embeddings are an rspecifier, or an .npz or .h5 file with `ids` and `data`. The
-recipe (--config) is a TOML file; see docs/training.md. Stages, rates and sizes not set there
-are the paper's.
+segments; the embeddings are an rspecifier, or an .npz or .h5 file with `ids` and `data`. Without
+a recipe every setting is chosen from the data, and parts of them take turns in being held out to
+judge the result. A recipe (--config) is a TOML file; what it does not set is the paper's, what it
+sets to "auto" is chosen. See docs/training.md.
 
 Usage: train-backend [options] <data-dir> <xvector-rspecifier> <exp-dir>
        train-backend --select <exp-dir>
-e.g.: train-backend --config=conf/dca-plda.toml data/train scp:data/train/xvector.scp exp/dca-plda
+e.g.: train-backend data/train scp:data/train/xvector.scp exp/backend
       train-backend --config=conf/dca-plda.toml --seeds=0-19 --jobs=2 data/train \\
         scp:data/train/xvector.scp exp/dca-plda
 See also: export-onnx, score-trials, eval-scores
@@ -35,7 +35,7 @@ See also: export-onnx, score-trials, eval-scores
 class Options(Threads, ScpRoot):
     """Options of train-backend."""
 
-    config: str = option("", "recipe (TOML); empty: the paper's settings, no development sets")
+    config: str = option("", "recipe (TOML); empty: everything is chosen from the data")
     variant: str = option("", "plda or d-plda, with -dd, -sd, -dsd or nothing; beats the recipe")
     seed: int | None = option(None, "random seed; beats the recipe")
     seeds: str = option("", "several seeds, as 0-19: one directory each, the best selected")
@@ -57,17 +57,18 @@ class Options(Threads, ScpRoot):
 
 
 def _recipe(options: Options) -> "TrainingConfig":
+    from dcaplda.train.recipe.auto import with_values
     from dcaplda.train.recipe.files import load_recipe
 
-    config = load_recipe(options.config, options.set)
-    model, run_section, data = config.model, config.run, config.data
+    config = load_recipe(options.config, options.set, auto=True)
+    values: dict[str, object] = {}
     if options.variant:
-        model = dataclasses.replace(model, variant=options.variant)
+        values["model.variant"] = options.variant
     if options.seed is not None:
-        run_section = dataclasses.replace(run_section, seed=options.seed)
+        values["run.seed"] = options.seed
     if options.scp_root:
-        data = dataclasses.replace(data, scp_root=options.scp_root)
-    return dataclasses.replace(config, model=model, run=run_section, data=data)
+        values["data.scp_root"] = options.scp_root
+    return with_values(config, values)
 
 
 def _threads(options: Options) -> int:

@@ -6,7 +6,7 @@ import hashlib
 import math
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ import torch
 
 from dcaplda.runtime.errors import UsageError
 from dcaplda.runtime.files import replacing
+from dcaplda.train.auto.resolve import Plan, reading, resolve
+from dcaplda.train.auto.turns import HeldOutResult, correct, take_turns
 from dcaplda.train.curves import plot_curves
 from dcaplda.train.data.directory import load_training_data
 from dcaplda.train.data.labelled import TrainingData
@@ -99,11 +101,22 @@ def _locked(directory: Path) -> Iterator[None]:
 
 
 def _train_locked(request: Request, say: Say, warn: Say) -> dict[str, Any]:
-    config, directory = request.config, request.directory
-    need_durations = VARIANTS[config.model.variant].duration_stage
-    data = load_training_data(request.data_dir, request.vectors, config.data, need_durations)
+    directory = request.directory
+    section, need_durations = reading(request.config)
+    data = load_training_data(request.data_dir, request.vectors, section, need_durations)
     for line in data.summary():
         say(line)
+    for note in data.notes:
+        warn(note)
+    given = load_model(request.start_model).config if request.start_model else None
+    plan = resolve(request.config, data, request.data_dir, given)
+    for line in plan.lines:
+        say(line)
+    for doubt in plan.doubts:
+        warn(doubt)
+    config = plan.config
+    request = replace(request, config=config)
+    need_durations = VARIANTS[config.model.variant].duration_stage
     model_config = ModelConfig(embedding_dim=data.embeddings.shape[1], **vars(config.model))
     check_sizes(model_config)
     evaluator = Evaluator.load(
@@ -113,11 +126,14 @@ def _train_locked(request: Request, say: Say, warn: Say) -> dict[str, Any]:
         config.objective.prior,
         request.device,
     )
+    if not evaluator.sets and not (config.held_out.people or config.held_out.domains):
+        warn("no development sets ([[dev]] in the recipe): the last model will be the result")
     _describe(evaluator, warn, say)
+    judge = _judging(evaluator, config, warn)
     resuming = request.resume and (directory / CHECKPOINT).is_file()
     model, held_out, places = _first_model(request, model_config, data, resuming, say, warn)
     identity = _identity(request, data)
-    trainer = Trainer(model, data, evaluator, config, identity, directory, request.device, held_out)
+    trainer = Trainer(model, data, judge, config, identity, directory, request.device, held_out)
     if resuming:
         trainer.resume()
         say(f"{directory}: going on after {trainer.progress.total} steps")
@@ -125,7 +141,34 @@ def _train_locked(request: Request, say: Say, warn: Say) -> dict[str, Any]:
         path.write_text(config_to_toml(config), encoding="utf-8")
     with ProgressBar(config, trainer.progress.total, request.quiet, say) as report:
         chosen = trainer.run(report)
-    return _finish(request, trainer, chosen, data, places, say)
+    turns = take_turns(data, config, request.device, say)
+    return _finish(request, trainer, chosen, data, places, Judged(evaluator, plan, turns), say)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What is known about the result besides its parameters."""
+
+    evaluator: Evaluator
+    plan: Plan
+    turns: HeldOutResult | None
+
+
+FEW_TARGETS = 200
+"""Target trials of all development sets together below which they cannot choose between steps."""
+
+
+def _judging(evaluator: Evaluator, config: TrainingConfig, warn: Say) -> Evaluator:
+    """What selects the model: the development sets, or nothing where they are too small."""
+    n_targets = sum(int(dev.targets.sum()) for dev in evaluator.sets)
+    parts = config.held_out.people or config.held_out.domains
+    if not evaluator.sets or n_targets >= FEW_TARGETS or not parts:
+        return evaluator
+    warn(
+        f"the development sets have {n_targets} target trials, too few to choose a model by "
+        f"(at least {FEW_TARGETS}): they are only reported, and held-out parts calibrate"
+    )
+    return Evaluator([], evaluator.prior)
 
 
 def _first_model(
@@ -201,8 +244,6 @@ def _check_directory(request: Request) -> dict[str, Any] | None:
 
 
 def _describe(evaluator: Evaluator, warn: Say, say: Say) -> None:
-    if not evaluator.sets:
-        warn("no development sets ([[dev]] in the recipe): the last model will be the result")
     for dev in evaluator.sets:
         n_targets = int(dev.targets.sum())
         n_nontargets = dev.n_trials - n_targets
@@ -235,6 +276,7 @@ def _finish(
     chosen: Candidate,
     data: TrainingData,
     places: dict[str, float] | None,
+    judged: Judged,
     say: Say,
 ) -> dict[str, Any]:
     """Write the chosen model, curves, table and summary, the summary last."""
@@ -242,7 +284,9 @@ def _finish(
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(chosen.parameters[name])
-    evaluator = trainer.evaluator
+    if judged.turns is not None:
+        correct(model, judged.turns.correction)
+    evaluator = judged.evaluator
     start = trainer.progress.start
     weights = [dev.weight for dev in evaluator.sets]
     start_average = None
@@ -266,6 +310,8 @@ def _finish(
         "dev": evaluator.report(model),
         "statistics": statistics,
         **({"places": places} if places else {}),
+        "choices": judged.plan.table(),
+        **({"held_out": judged.turns.to_dict()} if judged.turns is not None else {}),
     }
     save_model(model, directory)
     groups = {dev.name: dev.group for dev in evaluator.sets}

@@ -38,13 +38,16 @@ AUTO_KEYS = (
     "batch.held_out_folds",
     "batch.held_out_domains",
     "objective.prior",
-    "objective.loss_weight",
     "stage1.steps",
     "stage1.rate",
     "stage2.steps",
     "stage2.rate",
     "stage3.steps",
     "averaging.average",
+    "averaging.ema_decay",
+    "held_out.people",
+    "held_out.domains",
+    "held_out.calibrate",
 )
 """What may be "auto"; where there is no recipe, all of it is."""
 

@@ -288,6 +288,27 @@ class AveragingSection:
 
 
 @dataclass(frozen=True, kw_only=True)
+class HeldOutSection:
+    """[held_out]: models trained without a part of the data, in turn, to judge the result by."""
+
+    people: int = 0
+    """Parts that the people are cut into; 0: none."""
+    domains: int = 0
+    """Most parts that the groups of domains (that share people) are put into; 0: none."""
+    calibrate: bool = False
+    """Correct scale and shift of the result by what these models get wrong on whole domains, or
+    where there are none of them on people."""
+
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        for key in ("people", "domains"):
+            value = getattr(self, key)
+            _require(value == 0 or value >= 2, f"held_out.{key}", value, "0, or at least 2")
+        parts = self.people or self.domains
+        _require(not self.calibrate or parts > 0, "held_out.calibrate", True, "people or domains")
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunSection:
     """[run]: bookkeeping that leaves the model alone, and the seed."""
 
@@ -352,6 +373,7 @@ class TrainingConfig:
     stage2: StageSection = StageSection(steps=3_000, rate=1e-3, evaluate_every=1)
     stage3: StageSection = StageSection(steps=100, rate=1e-5, evaluate_every=1)
     averaging: AveragingSection = AveragingSection()
+    held_out: HeldOutSection = HeldOutSection()
     run: RunSection = RunSection()
     dev: tuple[DevSection, ...] = ()
     auto: tuple[str, ...] = ()
