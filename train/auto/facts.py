@@ -72,8 +72,8 @@ def refuse_nonsense(data: TrainingData, facts: Facts, place: str) -> None:
     """One line about what no choice of settings can make up for."""
     if facts.people < LEAST_PEOPLE:
         raise InputError(
-            f"{place}: {facts.people} people with two sessions; at least {LEAST_PEOPLE} are needed, "
-            "and some dozens for a result worth having"
+            f"{place}: {facts.people} people with two sessions; at least {LEAST_PEOPLE} are "
+            "needed, and some dozens for a result worth having"
         )
     x = data.embeddings
     spread = float(np.sqrt(x.var(axis=0, dtype=np.float64).sum()))

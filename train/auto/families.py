@@ -16,7 +16,7 @@ LDA_SHARE = 0.6
 FEW_LDA_DIM = 100
 """Most LDA directions without training by steps."""
 FEW_FOLDS = 5
-FEW_TURNS, MANY_TURNS = (3, 7), (2, 4)
+FEW_TURNS, MANY_TURNS = (3, 7), (2, 6)
 """Parts held out in turn, of people and of domains."""
 LARGE = 30_000
 """Utterances from which on the few turns are enough for models without steps, too."""

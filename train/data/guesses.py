@@ -40,53 +40,56 @@ class Guess:
 
 def complete(ids: Sequence[str], vectors: Floats, labels: Labels, section: DataSection) -> Guess:
     """Fill in sessions and domains where they are missing and the recipe lets us guess."""
-    notes: list[str] = []
+    if not labels.own_sessions and labels.domain is not None:
+        return Guess(labels, [])
     rows = {name: row for row, name in enumerate(ids) if name in labels.speaker}
     by_person: dict[str, list[str]] = defaultdict(list)
     for name in rows:
         by_person[labels.speaker[name]].append(name)
-    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-30)
-    if not np.isfinite(unit).all():
-        return Guess(labels, notes)  # refused by name later
-    session = dict(labels.session)
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    if not (np.isfinite(norms) & (norms > 0)).all():
+        return Guess(labels, [])  # refused by name later
+    unit = vectors / norms
+    notes: list[str] = []
+    session, domain = dict(labels.session), labels.domain
     if labels.own_sessions:
-        found = None
-        if section.missing_sessions == "guessed":
-            found = _sessions_of_ids(by_person, session)
-            if found is not None and not _sessions_hold(by_person, found, rows, unit):
-                found = None
-        if found is not None:
-            session = found
-            notes.append(
-                f"no utt2sess: ids without their last word are taken for sessions "
-                f"({len(set(found.values()))} of {len(found)} utterances, as "
-                f"'{found[next(iter(found))]}' of '{next(iter(found))}'); write utt2sess if not so"
-            )
-        else:
-            notes.append(
-                "no utt2sess: every utterance is its own session: are these really "
-                f"{len(set(session[name] for name in rows))} recordings? Pieces of one recording "
-                "must share a session, or the result will be too sure; write utt2sess"
-            )
-    marks: dict[str, str] = {}
-    if section.missing_sessions == "guessed" or section.missing_domains == "guessed":
-        session, marks = _copies(by_person, session)
-        if marks and labels.own_sessions:
-            notes.append(
-                f"{len(marks)} utterances are taken for degraded copies by a word in their ids "
-                f"({', '.join(sorted(set(marks.values())))}); they share the session of the original"
-            )
-    domain = labels.domain
-    if domain is None:
-        domain = None
-        if section.missing_domains == "guessed":
-            domain, note = _domains(by_person, rows, unit, marks)
-            notes.append(note)
-        else:
-            notes.append("no utt2dom: all utterances are taken for one domain")
-    if not labels.own_sessions:
-        session = dict(labels.session)
+        session, note = _sessions(by_person, rows, unit, session, section.missing_sessions)
+        notes.append(note)
+    with_copies, marks = _copies(by_person, session)
+    if labels.own_sessions and section.missing_sessions == "guessed" and marks:
+        session = with_copies
+        notes.append(
+            f"{len(marks)} utterances are taken for degraded copies by a word in their ids "
+            f"({', '.join(sorted(set(marks.values())))}); they share the session of the original"
+        )
+    if domain is None and section.missing_domains == "guessed":
+        domain, note = _domains(by_person, rows, unit, marks)
+        notes.append(note)
     return Guess(replace(labels, session=session, domain=domain), notes)
+
+
+def _sessions(
+    by_person: Mapping[str, list[str]],
+    rows: Mapping[str, int],
+    unit: Floats,
+    session: dict[str, str],
+    way: str,
+) -> tuple[dict[str, str], str]:
+    """Sessions by ids where these say something, else as they are; and what to tell the user."""
+    found = _sessions_of_ids(by_person, session) if way == "guessed" else None
+    if found is None or not _sessions_hold(by_person, found, rows, unit):
+        number = len({session[name] for name in rows})
+        return session, (
+            "no utt2sess: every utterance is its own session: are these really "
+            f"{number} recordings? Pieces of one recording must share a session, or the result "
+            "will be too sure; write utt2sess"
+        )
+    example = next(iter(found))
+    return found, (
+        "no utt2sess: ids without their last word are taken for sessions "
+        f"({len(set(found.values()))} of {len(found)} utterances, as '{found[example]}' of "
+        f"'{example}'); write utt2sess if not so"
+    )
 
 
 def _sessions_of_ids(
@@ -152,9 +155,7 @@ def _copies(
     return found, marks
 
 
-def _original(
-    words: Sequence[str], known: Mapping[tuple[str, ...], str]
-) -> tuple[str, str] | None:
+def _original(words: Sequence[str], known: Mapping[tuple[str, ...], str]) -> tuple[str, str] | None:
     for place, word in enumerate(words):
         shorter = (*words[:place], *words[place + 1 :])
         if word.isalpha() and shorter in known:

@@ -1,4 +1,4 @@
-""""auto": settings of a recipe that are decided by the data (train/auto), not by its writer."""
+"""The value `auto`: settings of a recipe that the data decide (train/auto), not its writer."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
