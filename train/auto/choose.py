@@ -55,6 +55,7 @@ def choose(config: TrainingConfig, facts: Facts) -> Resolved:
     many, why = _family(config, facts)
     _variant(chooser, facts, many, why)
     (_many if many else _few)(chooser, facts, why)
+    _durations(chooser, facts)
     _sizes(chooser, facts, many)
     _turns(chooser, facts, many)
     chooser.set("data.missing_domains", "guessed", "used only where utt2dom is missing")
@@ -110,6 +111,10 @@ def _variant(chooser: _Chooser, facts: Facts, many: bool, why: str) -> None:
 def _few(chooser: _Chooser, facts: Facts, why: str) -> None:
     for key, value in families.FEW.items():
         chooser.set(key, value, "what keeps calibration where people are few")
+    share = min(1.0, facts.dim / facts.people)
+    reason = f"{facts.people} people for covariances of {facts.dim} values"
+    chooser.set("init.lda_shrinkage", round(families.LDA_SHRINKAGE * share, 3), reason)
+    chooser.set("init.shrinkage", round(families.SHRINKAGE * share, 3), reason)
     folds = min(families.FEW_FOLDS, max(2, facts.people // 4))
     chooser.set("init.calibration_folds", folds, f"{facts.people} people take turns")
     if facts.groups < 2:
@@ -130,9 +135,12 @@ def _many(chooser: _Chooser, facts: Facts, why: str) -> None:
     growth = max(1.0, facts.people / 3000) ** 0.5
     steps = min(families.MOST_STEPS, int(round(families.STAGE1_STEPS * growth, -2)))
     chooser.set("stage1.steps", steps, f"{facts.people} people; a running average follows")
+
+
+def _durations(chooser: _Chooser, facts: Facts) -> None:
     if facts.seconds is not None:
         least, middle, most = facts.seconds
-        # wlog tells long from short around 30 s; where all are on one side it is log.
+        # wlog tells long from short around 30 s; where nearly all are on one side it is log.
         both = least < 20 and most > 60
         chooser.set(
             "model.duration_feature",

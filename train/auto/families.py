@@ -16,13 +16,14 @@ LDA_SHARE = 0.6
 FEW_LDA_DIM = 100
 """Most LDA directions without training by steps."""
 FEW_FOLDS = 5
+LDA_SHRINKAGE, SHRINKAGE = 4.0, 1.0
+"""Most of them, with no more people than values; they fall as people grow."""
 FEW_TURNS, MANY_TURNS = (3, 7), (2, 6)
 """Parts held out in turn, of people and of domains."""
 LARGE = 30_000
 """Utterances from which on the few turns are enough for models without steps, too."""
 
 FEW: dict[str, Any] = {
-    "model.duration_feature": "log",
     "init.balance": "even",
     "init.classes": "identity",
     "init.domain_offsets": True,
@@ -30,9 +31,7 @@ FEW: dict[str, Any] = {
     "init.copy_offset": 1.0,
     "init.subset": "all",
     "init.em_iterations": 0,
-    "init.lda_shrinkage": 4.0,
     "init.lda_scale": "within",
-    "init.shrinkage": 1.0,
     "init.calibration_domains": 0.5,
     "init.duration_start": "fitted",
     "objective.prior": 0.1,

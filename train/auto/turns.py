@@ -78,7 +78,7 @@ def take_turns(
         return None
     correction = NONE
     if config.held_out.calibrate:
-        correction = _correction(scored, config.objective.prior)
+        correction = find_correction(scored, config.objective.prior)
         if correction == NONE:
             say("held out: the parts do not show how to correct the calibration; it stays")
     parts = []
@@ -87,7 +87,7 @@ def take_turns(
         if correction != NONE:
             # A part must not be judged by a calibration that has seen it.
             rest = [(t, x) for t, x in scored if t is not turn]
-            own = _correction(rest, config.objective.prior) if rest else NONE
+            own = find_correction(rest, config.objective.prior) if rest else NONE
         parts.append(_figures(turn, trials, own))
     return HeldOutResult(parts, verdict(parts), correction)
 
@@ -114,7 +114,7 @@ def _model_without(
     return model
 
 
-def _correction(scored: Sequence[tuple[Turn, list[DomainTrials]]], prior: float) -> Correction:
+def find_correction(scored: Sequence[tuple[Turn, list[DomainTrials]]], prior: float) -> Correction:
     """Scale and shift that the domains held out ask for, every domain counting the same.
 
     Whole domains where there are any: what people of a known domain ask for does not hold where

@@ -10,9 +10,11 @@ MOST = 20
 """Groups that are looked for."""
 PEOPLE_EACH = 12
 """Vectors per group, on average, below which more groups are not tried."""
-LEAST_SILHOUETTE = 0.08
-"""Groups that lie less apart are one."""
-STARTS, ITERATIONS = 5, 50
+LEAST_GAIN = 0.04
+"""How much further apart, in silhouette, groups must lie than those found in a normal cloud of the
+same shape, which has none."""
+CLOUDS = 2
+STARTS, ITERATIONS = 3, 30
 DIMENSIONS = 20
 MOST_ASKED = 2000
 
@@ -24,14 +26,17 @@ def clusters(vectors: Array, least: int) -> Labels:
     centred = vectors - vectors.mean(axis=0)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
     x = centred @ axes[:DIMENSIONS].T
-    best, label = LEAST_SILHOUETTE, np.zeros(len(x), dtype=np.int64)
+    rng = np.random.default_rng(0)
+    clouds = [rng.standard_normal(x.shape) * x.std(axis=0) for _ in range(CLOUDS)]
+    best, label = LEAST_GAIN, np.zeros(len(x), dtype=np.int64)
     for count in range(2, min(MOST, len(x) // PEOPLE_EACH) + 1):
         found = _join_small(x, _k_means(x, count), least)
         if found.max() == 0:
             continue
-        value = silhouette(x, found)
-        if value > best:
-            best, label = value, found
+        by_chance = max(silhouette(cloud, _k_means(cloud, count)) for cloud in clouds)
+        gain = silhouette(x, found) - by_chance
+        if gain > best:
+            best, label = gain, found
     return label
 
 
