@@ -8,7 +8,7 @@ held out in turn (egs/simulated/RESULTS.md).
 
 from typing import Any
 
-MANY_PEOPLE = 600
+MANY_PEOPLE = 400
 """People from which on joint training is better; docs/training.md has the measurement."""
 
 LDA_SHARE = 0.6

@@ -8,7 +8,7 @@ Labels = NDArray[np.int64]
 
 MOST = 20
 """Groups that are looked for."""
-PEOPLE_EACH = 12
+PEOPLE_EACH = 20
 """Vectors per group, on average, below which more groups are not tried."""
 LEAST_GAIN = 0.04
 """How much further apart, in silhouette, groups must lie than those found in a normal cloud of the
@@ -28,15 +28,15 @@ def clusters(vectors: Array, least: int) -> Labels:
     x = centred @ axes[:DIMENSIONS].T
     rng = np.random.default_rng(0)
     clouds = [rng.standard_normal(x.shape) * x.std(axis=0) for _ in range(CLOUDS)]
-    best, label = LEAST_GAIN, np.zeros(len(x), dtype=np.int64)
+    best, label = 0.0, np.zeros(len(x), dtype=np.int64)
     for count in range(2, min(MOST, len(x) // PEOPLE_EACH) + 1):
         found = _join_small(x, _k_means(x, count), least)
         if found.max() == 0:
             continue
         by_chance = max(silhouette(cloud, _k_means(cloud, count)) for cloud in clouds)
-        gain = silhouette(x, found) - by_chance
-        if gain > best:
-            best, label = gain, found
+        value = silhouette(x, found)
+        if value > max(best, by_chance + LEAST_GAIN):
+            best, label = value, found
     return label
 
 

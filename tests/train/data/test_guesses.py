@@ -87,7 +87,7 @@ def test_first_words_that_say_nothing_about_the_embeddings_make_no_domains(tmp_p
 
 def test_domains_far_apart_are_found_without_ids(tmp_path):
     number = iter(range(10**4))
-    sample = draw(0)
+    sample = draw(0, speakers=22)
     for row, name in enumerate(sample.ids):
         sample.vectors[row] += 6.0 * np.eye(sample.vectors.shape[1])[int(name[1])]
     sample = named(sample, lambda s: f"{next(number):04d}", lambda s, u: f"{s}{u}")
