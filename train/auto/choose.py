@@ -111,10 +111,11 @@ def _variant(chooser: _Chooser, facts: Facts, many: bool, why: str) -> None:
 def _few(chooser: _Chooser, facts: Facts, why: str) -> None:
     for key, value in families.FEW.items():
         chooser.set(key, value, "what keeps calibration where people are few")
-    share = min(1.0, facts.dim / facts.people)
+    scarce = min(families.MOST_SCARCITY, _scarcity(facts))
     reason = f"{facts.people} people for covariances of {facts.dim} values"
-    chooser.set("init.lda_shrinkage", round(families.LDA_SHRINKAGE * share, 3), reason)
-    chooser.set("init.shrinkage", round(families.SHRINKAGE * share, 3), reason)
+    chooser.set("init.lda_shrinkage", round(families.LDA_SHRINKAGE * scarce, 3), reason)
+    chooser.set("init.shrinkage", round(families.SHRINKAGE * scarce, 3), reason)
+    chooser.set("init.shrinkage_between", round(min(1.0, max(0.0, scarce - 1.0)), 3), reason)
     folds = min(families.FEW_FOLDS, max(2, facts.people // 4))
     chooser.set("init.calibration_folds", folds, f"{facts.people} people take turns")
     if facts.groups < 2:
@@ -137,6 +138,11 @@ def _many(chooser: _Chooser, facts: Facts, why: str) -> None:
     chooser.set("stage1.steps", steps, f"{facts.people} people; a running average follows")
 
 
+def _scarcity(facts: Facts) -> float:
+    """Values per person."""
+    return max(facts.dim, families.LEAST_VALUES) / facts.people
+
+
 def _durations(chooser: _Chooser, facts: Facts) -> None:
     if facts.seconds is not None:
         least, middle, most = facts.seconds
@@ -152,12 +158,15 @@ def _durations(chooser: _Chooser, facts: Facts) -> None:
 def _sizes(chooser: _Chooser, facts: Facts, many: bool) -> None:
     share = int(families.LDA_SHARE * facts.dim)
     left = max(2, facts.people_left - 1)
-    most = share if many else min(share, families.FEW_LDA_DIM)
-    if left < most:
+    if many and left < share:
         reason = f"{facts.people_left} people remain where the largest part is held out"
+        chooser.set("model.lda_dim", left, reason)
+    elif many or _scarcity(facts) <= families.SCARCE:
+        most = share if many else min(share, families.FEW_LDA_DIM)
+        chooser.set("model.lda_dim", max(1, most), f"of {facts.dim} values")
     else:
-        reason = f"of {facts.dim} values"
-    chooser.set("model.lda_dim", max(1, min(most, left, facts.dim)), reason)
+        reason = f"{facts.people} people cannot tell which directions matter"
+        chooser.set("model.lda_dim", min(facts.dim, families.MOST_LDA_DIM), reason)
     hidden = max(1, facts.dim - chooser.value("model.lda_dim"))
     chooser.set("model.side_hidden_dim", hidden, "the values that LDA leaves")
     chooser.set("model.side_info_dim", min(hidden, 6), "the paper's, at most the hidden layer's")
@@ -176,6 +185,8 @@ def _sizes(chooser: _Chooser, facts: Facts, many: bool) -> None:
 def _turns(chooser: _Chooser, facts: Facts, many: bool) -> None:
     large = many or facts.utterances > families.LARGE
     people, domains = families.MANY_TURNS if large else families.FEW_TURNS
+    if _scarcity(facts) > families.SCARCE:
+        people = 5
     people = min(people, max(2, facts.people // 4))
     chooser.set("held_out.people", people, f"{facts.people} people")
     if facts.groups < 3:

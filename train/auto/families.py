@@ -13,13 +13,18 @@ MANY_PEOPLE = 400
 
 LDA_SHARE = 0.6
 """LDA directions as a share of the embedding's: the paper's 300 of 512."""
-FEW_LDA_DIM = 100
-"""Most LDA directions without training by steps."""
+FEW_LDA_DIM, MOST_LDA_DIM = 100, 300
+"""Most LDA directions without training by steps; and where people are so few (SCARCE) that LDA
+cannot tell which directions to leave out."""
+SCARCE = 1.5
+LEAST_VALUES = 100
+"""Scarcity is values per person; embeddings of fewer values count as so many."""
 FEW_FOLDS = 5
-LDA_SHRINKAGE, SHRINKAGE = 4.0, 1.0
-"""Most of them, with no more people than values; they fall as people grow."""
+LDA_SHRINKAGE, SHRINKAGE, MOST_SCARCITY = 4.0, 1.0, 10.0
+"""With as many people as values; in proportion to scarcity otherwise. With 20 people that makes
+scores nearly cosines, which is what so few can support."""
 FEW_TURNS, MANY_TURNS = (3, 7), (2, 6)
-"""Parts held out in turn, of people and of domains."""
+"""Parts held out in turn, of people and of domains; five of people where these are scarce."""
 LARGE = 30_000
 """Utterances from which on the few turns are enough for models without steps, too."""
 

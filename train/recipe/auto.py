@@ -29,6 +29,7 @@ AUTO_KEYS = (
     "init.lda_shrinkage",
     "init.lda_scale",
     "init.shrinkage",
+    "init.shrinkage_between",
     "init.calibration_folds",
     "init.calibration_domains",
     "init.duration_start",

@@ -13,7 +13,7 @@ from dcaplda.train.data.disturbances import Disturber
 from dcaplda.train.data.labelled import TrainingData
 from dcaplda.train.model.backend import Backend
 from dcaplda.train.recipe.sections import TrainingConfig
-from dcaplda.train.steps.averaging import make_averager
+from dcaplda.train.steps.averaging import Parameters, make_averager
 from dcaplda.train.steps.held_out import HeldOut, HeldOutWalker
 from dcaplda.train.steps.objective import Optimizer
 
@@ -37,7 +37,7 @@ def train_unwatched(
     disturber = Disturber(data, config.batch)
     optimizer = Optimizer(model, data, config.objective, device, held_out, disturber)
     averager = make_averager(config.averaging)
-    parameters = dict(model.named_parameters())
+    parameters: Parameters = dict(model.named_parameters())
     for number, stage in enumerate(config.stages):
         if not stage.steps:
             continue

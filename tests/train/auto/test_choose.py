@@ -98,15 +98,21 @@ def test_one_domain_takes_no_turns():
     assert config.init.calibration_folds >= 2
 
 
-@pytest.mark.parametrize("people", [20, 60, 150])
-def test_lda_has_fewer_rows_than_people_remain(people: int):
-    facts = replace(FACTS, people=people, largest_group=people // 2)
-    assert chosen(facts).model.lda_dim <= people - people // 2 - 1
+def test_joint_training_has_no_more_lda_rows_than_people_remain():
+    facts = replace(MANY, people=500, largest_group=470)
+    assert chosen(facts).model.lda_dim == 29
 
 
-def test_shrinkage_falls_as_people_grow():
-    values = [chosen(replace(FACTS, people=people)).init.lda_shrinkage for people in (50, 192, 384)]
-    assert values == [4.0, 4.0, 2.0]
+def test_too_few_people_to_choose_directions_keep_all_of_them():
+    assert chosen(replace(FACTS, people=20)).model.lda_dim == 192
+    assert chosen(replace(FACTS, people=20, dim=512)).model.lda_dim == families.MOST_LDA_DIM
+
+
+def test_shrinkage_is_in_proportion_to_values_per_person():
+    found = [chosen(replace(FACTS, people=people)).init for people in (20, 96, 192, 384)]
+    assert [init.lda_shrinkage for init in found] == [38.4, 8.0, 4.0, 2.0]
+    assert [init.shrinkage for init in found] == [9.6, 2.0, 1.0, 0.5]
+    assert [init.shrinkage_between for init in found] == [1.0, 1.0, 0.0, 0.0]
 
 
 def test_without_durations_no_stage_needs_them():
