@@ -96,12 +96,15 @@ def _variant(chooser: _Chooser, facts: Facts, many: bool, why: str) -> None:
         chooser.set("model.variant", variant, why + missing)
         chooser.set("model.joint", False, "joint models are not trained by steps")
         return
-    if known:
+    if known and _scarcity(facts) >= families.TINY:
+        reason = f"{facts.people} people are too few for more than one scale and shift"
+        chooser.set("model.variant", "plda", reason)
+    elif known:
         chooser.set("model.variant", "plda-dd", why)
     else:
         chooser.set("model.variant", "plda", "no durations are known")
     joint = chooser.value("model.variant") in ("plda-dd", "d-plda-dd")
-    reason = "several utterances and new places, without steps" if joint else "needs durations"
+    reason = "several utterances and new places, without steps" if joint else "plda has none"
     offsets = chooser.free("init.domain_offsets") or chooser.config.init.domain_offsets
     if joint and not offsets:
         joint, reason = False, "init.domain_offsets = false"
@@ -111,11 +114,16 @@ def _variant(chooser: _Chooser, facts: Facts, many: bool, why: str) -> None:
 def _few(chooser: _Chooser, facts: Facts, why: str) -> None:
     for key, value in families.FEW.items():
         chooser.set(key, value, "what keeps calibration where people are few")
-    scarce = min(families.MOST_SCARCITY, _scarcity(facts))
+    scarcity = _scarcity(facts)
+    tiny = scarcity >= families.TINY
+    scarce = scarcity if tiny else min(1.0, scarcity)
+    if tiny and facts.groups == 1:
+        chooser.set("init.shared_offset", 0.0, "one domain")
     reason = f"{facts.people} people for covariances of {facts.dim} values"
     chooser.set("init.lda_shrinkage", round(families.LDA_SHRINKAGE * scarce, 3), reason)
     chooser.set("init.shrinkage", round(families.SHRINKAGE * scarce, 3), reason)
-    chooser.set("init.shrinkage_between", round(min(1.0, max(0.0, scarce - 1.0)), 3), reason)
+    between = min(1.0, max(0.0, families.BETWEEN * (scarcity - 1.0)))
+    chooser.set("init.shrinkage_between", round(between, 3), reason)
     folds = min(families.FEW_FOLDS, max(2, facts.people // 4))
     chooser.set("init.calibration_folds", folds, f"{facts.people} people take turns")
     if facts.groups < 2:

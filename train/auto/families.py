@@ -20,9 +20,14 @@ SCARCE = 1.5
 LEAST_VALUES = 100
 """Scarcity is values per person; embeddings of fewer values count as so many."""
 FEW_FOLDS = 5
-LDA_SHRINKAGE, SHRINKAGE, MOST_SCARCITY = 4.0, 1.0, 10.0
-"""With as many people as values; in proportion to scarcity otherwise. With 20 people that makes
-scores nearly cosines, which is what so few can support."""
+LDA_SHRINKAGE, SHRINKAGE = 4.0, 1.0
+"""With no more people than values; less in proportion where people are more."""
+TINY = 3.0
+"""Scarcity from which on these grow in proportion, so that scores come near cosines, and a global
+calibration is all that can be learnt."""
+BETWEEN = 0.25
+"""Shrinkage of the between-speaker covariance per unit of scarcity above 1, up to 1: a dozen people
+do not span the directions in which others differ."""
 FEW_TURNS, MANY_TURNS = (3, 7), (2, 6)
 """Parts held out in turn, of people and of domains; five of people where these are scarce."""
 LARGE = 30_000

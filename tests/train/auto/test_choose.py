@@ -110,9 +110,15 @@ def test_too_few_people_to_choose_directions_keep_all_of_them():
 
 def test_shrinkage_is_in_proportion_to_values_per_person():
     found = [chosen(replace(FACTS, people=people)).init for people in (20, 96, 192, 384)]
-    assert [init.lda_shrinkage for init in found] == [38.4, 8.0, 4.0, 2.0]
-    assert [init.shrinkage for init in found] == [9.6, 2.0, 1.0, 0.5]
-    assert [init.shrinkage_between for init in found] == [1.0, 1.0, 0.0, 0.0]
+    assert [init.lda_shrinkage for init in found] == [38.4, 4.0, 4.0, 2.0]
+    assert [init.shrinkage for init in found] == [9.6, 1.0, 1.0, 0.5]
+    assert [init.shrinkage_between for init in found] == [1.0, 0.25, 0.0, 0.0]
+
+
+def test_two_dozen_people_get_one_scale_and_shift():
+    config = chosen(replace(FACTS, people=24, domains=1, groups=1, largest_group=24))
+    assert (config.model.variant, config.model.joint) == ("plda", False)
+    assert config.init.shared_offset == 0.0
 
 
 def test_without_durations_no_stage_needs_them():
