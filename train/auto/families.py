@@ -28,7 +28,7 @@ calibration is all that can be learnt."""
 BETWEEN = 0.25
 """Shrinkage of the between-speaker covariance per unit of scarcity above 1, up to 1: a dozen people
 do not span the directions in which others differ."""
-FEW_TURNS, MANY_TURNS = (3, 7), (2, 6)
+FEW_TURNS, MANY_TURNS = (3, 4), (2, 6)
 """Parts held out in turn, of people and of domains; five of people where these are scarce."""
 LARGE = 30_000
 """Utterances from which on the few turns are enough for models without steps, too."""
