@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 USAGE = """Train a backend on a Kaldi data directory and a table of embeddings.
 
 The data directory has utt2spk, utt2dur (or utt2num_frames) and optionally utt2sess, utt2dom and
-segments; the embeddings have any format of docs/formats.md (scp: ark: npz: npy: h5: parquet:). The
-recipe (--config) is a TOML file; see docs/training.md. Stages, rates and sizes not set there
-are the paper's. At the end the result is exported to <exp-dir>/bundle. Ctrl-C keeps what was
-reached: the same command with --resume goes on, with --finish it makes the model of it.
+segments; the embeddings have any format of docs/formats.md (scp: ark: npz: npy: h5: parquet:).
+Without a recipe every setting is chosen from the data, and parts of them take turns in being held
+out to judge the result. A recipe (--config) is a TOML file; what it does not set is the paper's,
+what it sets to "auto" is chosen. See docs/training.md. At the end the result is exported to
+<exp-dir>/bundle. Ctrl-C keeps what was reached: the same command with --resume goes on, with
+--finish it makes the model of it.
 
 Usage: train-backend [options] <data-dir> <xvector-rspecifier> <exp-dir>
        train-backend --select <exp-dir>
-e.g.: train-backend --config=conf/dca-plda.toml data/train scp:data/train/xvector.scp exp/dca-plda
+e.g.: train-backend data/train scp:data/train/xvector.scp exp/backend
       train-backend --config=conf/dca-plda.toml --seeds=0-19 --jobs=2 data/train \\
         scp:data/train/xvector.scp exp/dca-plda
 See also: score-trials, eval-scores, adapt-backend, export-onnx
@@ -45,7 +47,7 @@ CHECKPOINT = "checkpoint.safetensors"
 class Options(Threads, ScpRoot):
     """Options of train-backend."""
 
-    config: str = option("", "recipe (TOML); empty: the paper's settings, no development sets")
+    config: str = option("", "recipe (TOML); empty: everything is chosen from the data")
     variant: str = option("", "plda or d-plda, with -dd, -sd, -dsd or nothing; beats the recipe")
     seed: int | None = option(None, "random seed; beats the recipe")
     seeds: str = option("", "several seeds, as 0-19: one directory each, the best selected")
@@ -80,7 +82,7 @@ def _recipe(options: Options) -> "TrainingConfig":
             settings.append(f"{key}={json.dumps(value)}")
     if options.seed is not None:
         settings.append(f"run.seed={options.seed}")
-    return load_recipe(options.config, settings)
+    return load_recipe(options.config, settings, auto=True)
 
 
 def _threads(options: Options) -> int:

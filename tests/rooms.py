@@ -40,8 +40,10 @@ MAY_IMPORT = {
     "train.model train.recipe train.data",
     "train.steps": "runtime.ground eval.metrics train.model train.recipe train.data train.start "
     "train.selection",
+    "train.auto": "runtime.ground eval.metrics train.model train.recipe train.data train.start "
+    "train.steps",
     "train": "runtime.ground eval.report train.model train.recipe train.data train.start "
-    "train.selection train.steps",
+    "train.selection train.steps train.auto",
     "export.graphs": "runtime.ground runtime.joint train.model",
     "export": "runtime.ground runtime.bundle runtime.joint train.model export.graphs",
     "export.importers": "runtime.ground runtime.tables train.model train export.graphs export",

@@ -5,7 +5,7 @@ import fcntl
 import math
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ import torch
 
 from dcaplda.runtime.errors import UsageError
 from dcaplda.runtime.files import replacing
+from dcaplda.train.auto.resolve import Plan, reading, resolve
+from dcaplda.train.auto.turns import HeldOutResult, correct, take_turns
 from dcaplda.train.curves import plot_curves
 from dcaplda.train.data.labelled import TrainingData
 from dcaplda.train.early import (
@@ -22,7 +24,6 @@ from dcaplda.train.early import (
     has_steps,
     read_data,
     read_sets,
-    uses_durations,
 )
 from dcaplda.train.identity import run_identity
 from dcaplda.train.model.backend import Backend
@@ -115,12 +116,17 @@ def _locked(directory: Path) -> Iterator[None]:
 
 
 def _train_locked(request: Request, say: Say, warn: Say) -> dict[str, Any]:
+    request, data, evaluator, plan = _read_inputs(request)
     config, directory = request.config, request.directory
-    data, evaluator = _read_inputs(request)
-    for line in data.summary():
+    for line in (*data.summary(), *plan.lines):
         say(line)
+    for note in (*data.notes, *plan.doubts):
+        warn(note)
     model_config = ModelConfig(embedding_dim=data.embeddings.shape[1], **vars(config.model))
+    if not evaluator.sets and not takes_turns(config):
+        warn("no development sets ([[dev]] in the recipe): the last model will be the result")
     _describe(evaluator, warn, say)
+    judge = _judging(evaluator, config, warn)
     goes_on = request.resume or request.finish
     checkpoint = load_checkpoint(directory) if goes_on else None
     identity = run_identity(
@@ -134,7 +140,7 @@ def _train_locked(request: Request, say: Say, warn: Say) -> dict[str, Any]:
         request, model_config, data, resuming, stepping, say, warn
     )
     trainer = Trainer(
-        model, data, evaluator, config, identity, directory, request.device, held_out, stepping
+        model, data, judge, config, identity, directory, request.device, held_out, stepping
     )
     if checkpoint is not None:
         trainer.resume(checkpoint)
@@ -143,26 +149,65 @@ def _train_locked(request: Request, say: Say, warn: Say) -> dict[str, Any]:
     with replacing(directory / CONFIG) as path:
         path.write_text(config_to_toml(config), encoding="utf-8")
     if request.finish:
-        return _finish(request, trainer, trainer.finish(), data, places, say)
+        judged = Judged(evaluator, plan, None)
+        return _finish(request, trainer, trainer.finish(), data, places, judged, say)
     done = trainer.progress.total
     with ProgressBar(config, done, request.quiet, say) as report, StopSignals(say) as stop:
         chosen = trainer.run(report, lambda: stop.asked)
-    return _finish(request, trainer, chosen, data, places, say)
+    judged = Judged(evaluator, plan, take_turns(data, config, request.device, say))
+    return _finish(request, trainer, chosen, data, places, judged, say)
 
 
-def _read_inputs(request: Request) -> tuple[TrainingData, Evaluator]:
-    """Data and development sets; all that is wrong with them or the recipe is one error."""
+@dataclass(frozen=True)
+class Judged:
+    """What is known about the result besides its parameters."""
+
+    evaluator: Evaluator
+    plan: Plan
+    turns: HeldOutResult | None
+
+
+FEW_TARGETS = 200
+"""Target trials of all development sets together below which they cannot choose between steps."""
+
+
+def takes_turns(config: TrainingConfig) -> bool:
+    """Whether parts of the training data are held out in turn to judge the result."""
+    return config.held_out.people > 0 or config.held_out.domains > 0
+
+
+def _judging(evaluator: Evaluator, config: TrainingConfig, warn: Say) -> Evaluator:
+    """What selects the model: the development sets, or nothing where they are too small."""
+    n_targets = sum(int(dev.targets.sum()) for dev in evaluator.sets)
+    if not evaluator.sets or n_targets >= FEW_TARGETS or not takes_turns(config):
+        return evaluator
+    warn(
+        f"the development sets have {n_targets} target trials, too few to choose a model by "
+        f"(at least {FEW_TARGETS}): they are only reported, and parts held out judge the result"
+    )
+    return Evaluator([], evaluator.prior)
+
+
+def _read_inputs(request: Request) -> tuple[Request, TrainingData, Evaluator, Plan]:
+    """The request with what was "auto" chosen, data and development sets, and what was chosen.
+
+    All that is wrong with them or the recipe is one error.
+    """
     config, problems = request.config, Problems()
-    need = uses_durations(config)
-    data = read_data(request.data_dir, request.vectors, config.data, need, problems)
+    data = read_data(request.data_dir, request.vectors, *reading(config), problems)
     # A recipe is not to blame for data that cannot be read.
     place = request.recipe if not problems.found else ""
+    plan = Plan(config, [], [], [])
+    if data is not None:
+        given = load_model(request.start_model).config if request.start_model else None
+        plan = resolve(config, data, request.data_dir, given)
+    config = plan.config
     check_recipe(config, request.start_model, problems)
     evaluator = read_sets(config, data, request.device, problems)
     advice = "" if data is None else check_fit(config, data, problems, request.start_model)
     problems.refuse(place, advice)
     assert data is not None, "data that cannot be read are a problem"
-    return data, evaluator
+    return replace(request, config=config), data, evaluator, plan
 
 
 def _first_model(
@@ -241,8 +286,6 @@ def _check_directory(request: Request, say: Say, warn: Say) -> dict[str, Any] | 
 
 
 def _describe(evaluator: Evaluator, warn: Say, say: Say) -> None:
-    if not evaluator.sets:
-        warn("no development sets ([[dev]] in the recipe): the last model will be the result")
     for dev in evaluator.sets:
         n_targets = int(dev.targets.sum())
         n_nontargets = dev.n_trials - n_targets
@@ -255,6 +298,7 @@ def _finish(
     chosen: Candidate,
     data: TrainingData,
     places: dict[str, float] | None,
+    judged: Judged,
     say: Say,
 ) -> dict[str, Any]:
     """Write the chosen model, curves, table and summary, the summary last."""
@@ -262,7 +306,9 @@ def _finish(
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(chosen.parameters[name])
-    evaluator = trainer.evaluator
+    if judged.turns is not None:
+        correct(model, judged.turns.correction)
+    evaluator = judged.evaluator
     start = trainer.progress.start
     weights = [dev.weight for dev in evaluator.sets]
     start_average = None
@@ -286,6 +332,8 @@ def _finish(
         "dev": evaluator.report(model),
         "statistics": statistics,
         **({"places": places} if places else {}),
+        "choices": judged.plan.table(),
+        **({"held_out": judged.turns.to_dict()} if judged.turns is not None else {}),
     }
     if request.finish:
         summary[STOPPED] = {"steps": trainer.progress.total, "asked": trainer.asked}

@@ -90,7 +90,8 @@ def _tell(directory: Path, seed: int, status: int, say: Callable[[str], None]) -
 def select_best(directory: Path) -> tuple[int, list[str]]:
     """Copy the best seed's model to the directory itself; returns the seed and a report.
 
-    The best is the one with the least average loss on the development sets.
+    The best is the one with the least average loss on the development sets, or where no seed had
+    any, on the parts held out.
     """
     summaries: dict[int, dict[str, Any]] = {}
     unfinished = []
@@ -105,16 +106,24 @@ def select_best(directory: Path) -> tuple[int, list[str]]:
             summaries[int(number)] = summary
     if not summaries:
         raise ModelError(f"{directory}: has no finished run seed-N/ to select from")
-    if any(summary["average"] is None for summary in summaries.values()):
-        raise ModelError(f"{directory}: the runs had no development sets to be selected by")
-    averages = {seed: float(summary["average"]) for seed, summary in summaries.items()}
+    what = "average development loss"
+    found = {seed: summary["average"] for seed, summary in summaries.items()}
+    if all(average is None for average in found.values()):
+        what = "held-out Cllr"
+        found = {s: x.get("held_out", {}).get("cllr") for s, x in summaries.items()}
+    if any(average is None for average in found.values()):
+        raise ModelError(
+            f"{directory}: the runs had no development sets, and held no parts out, to be "
+            "selected by"
+        )
+    averages = {seed: float(average) for seed, average in found.items()}
     ranked = sorted(averages, key=lambda seed: (averages[seed], seed))
     spread = {
         "best": averages[ranked[0]],
         "median": float(np.median(list(averages.values()))),
         "worst": averages[ranked[-1]],
     }
-    lines = [f"seed {seed}: average development loss {averages[seed]:.4f}" for seed in ranked]
+    lines = [f"seed {seed}: {what} {averages[seed]:.4f}" for seed in ranked]
     lines += [
         f"{name}: {value:.4f} ({100 * (value / spread['best'] - 1):+.1f}%)"
         for name, value in spread.items()

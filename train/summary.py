@@ -104,6 +104,46 @@ def read_summary(directory: Path) -> dict[str, Any] | None:
 
 
 def dev_table(summary: dict[str, Any]) -> str:
+    """What was measured: the development sets, then the parts held out, then the verdict."""
+    tables = []
+    if summary["dev"]:
+        tables.append(_sets_table(summary))
+    if "held_out" in summary:
+        tables.append(_parts_table(summary["held_out"]))
+    if not tables:
+        tables.append(
+            f"not measured: no development sets and no parts held out ([held_out] people) "
+            f"({where_selected(summary['selected'])})\n"
+        )
+    return "\n".join(tables)
+
+
+def _parts_table(held_out: dict[str, Any]) -> str:
+    """Per part: actual / minimum Cllr of a model that has not seen it."""
+    header = ["held out", "kind", "trials", "Cllr@0.5", "Cllr@0.01"]
+    rows = [
+        [
+            part["name"],
+            part["kind"],
+            f"{part['targets']}+{part['nontargets']}",
+            f"{part['cllr']:.4f} / {part['min_cllr']:.4f}",
+            f"{part['cllr_rare']:.4f} / {part['min_cllr_rare']:.4f}",
+        ]
+        for part in held_out["parts"]
+    ]
+    lines = _aligned([header, *rows])
+    mean = f"mean held-out Cllr@0.5: {held_out['cllr']:.4f} / {held_out['min_cllr']:.4f}"
+    return "\n".join([*lines, mean, held_out["verdict"]]) + "\n"
+
+
+def _aligned(table: list[list[str]]) -> list[str]:
+    widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
+    return [
+        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in table
+    ]
+
+
+def _sets_table(summary: dict[str, Any]) -> str:
     """Per set: actual / minimum Cllr before the first step and of the result, and EER."""
     prior = summary["training_prior"]
     before = summary["start"]
@@ -117,12 +157,10 @@ def dev_table(summary: dict[str, Any]) -> str:
         pairs = [f"{dev[f'cllr@{p:g}']:.4f} / {dev[f'min_cllr@{p:g}']:.4f}" for p in (prior, 0.5)]
         trials = f"{dev['targets']}+{dev['nontargets']}"
         rows.append([dev["name"], trials, start, *pairs, f"{100 * dev['eer']:.2f}"])
-    table = [header, *rows]
-    widths = [max(len(row[i]) for row in table) for i in range(len(header))]
-    lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in table]
+    lines = _aligned([header, *rows])
     footer = f"average Cllr@{prior:g}: start {_shown(summary['start_average'])}, "
     footer += f"result {_shown(summary['average'])} ({where_selected(summary['selected'])})"
-    return "\n".join([*(line.rstrip() for line in lines), footer]) + "\n"
+    return "\n".join([*lines, footer]) + "\n"
 
 
 def _shown(value: float | None) -> str:
@@ -134,7 +172,8 @@ def where_selected(place: dict[str, Any]) -> str:
     if "models" in place:
         return f"average of the {place['models']} best models"
     if "last" in place:
-        return f"last model, {place['last']} steps"
+        kind = "running average" if "average" in place else "last model"
+        return f"{kind}, {place['last']} steps"
     if place.get("total") == 0:
         return "the start, before any step"
     kind = "running average at " if "average" in place else ""

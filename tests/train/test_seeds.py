@@ -60,6 +60,17 @@ def test_selection_needs_finished_runs_with_development_sets(tmp_path):
         select_best(tmp_path)
 
 
+def test_without_development_sets_the_least_held_out_loss_is_selected(tmp_path):
+    for seed, loss in ((0, 0.5), (1, 0.3), (2, 0.4)):
+        fake_run(tmp_path, seed, None)
+        place = tmp_path / f"seed-{seed}" / "training_summary.json"
+        summary = json.loads(place.read_text())
+        place.write_text(json.dumps({**summary, "held_out": {"cllr": loss}}))
+    seed, lines = select_best(tmp_path)
+    assert seed == 1
+    assert lines[0] == "seed 1: held-out Cllr 0.3000"
+
+
 @pytest.fixture(scope="module")
 def world(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("world")

@@ -1,11 +1,13 @@
 """Kaldi data directories and vector tables as training data."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.tables.sessions import default_sessions, read_recordings
 from dcaplda.runtime.tables.text_tables import read_durations, read_words
 from dcaplda.runtime.tables.vectors import read_vectors
+from dcaplda.train.data.guesses import complete
 from dcaplda.train.data.labelled import Labels, TrainingData, assemble
 from dcaplda.train.recipe.sections import DataSection
 
@@ -16,7 +18,9 @@ def load_training_data(
     """The utterances of a data directory that have a vector and labels, ready to train on."""
     labels = read_labels(directory, section, need_durations)
     table = read_vectors(vectors, section.scp_root)
-    return assemble(table.ids, table.matrix, labels, section.allow_shared_sessions)
+    guess = complete(table.ids, table.matrix, labels, section)
+    data = assemble(table.ids, table.matrix, guess.labels, section.allow_shared_sessions)
+    return replace(data, notes=guess.notes)
 
 
 def read_labels(directory: str, section: DataSection, need_durations: bool = True) -> Labels:
@@ -42,6 +46,7 @@ def read_labels(directory: str, section: DataSection, need_durations: bool = Tru
         domain=domain,
         seconds=_durations(root, section.frame_shift, need_durations),
         recording=recording,
+        own_sessions=recording is None and not (root / "utt2sess").is_file(),
     )
 
 

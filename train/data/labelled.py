@@ -34,6 +34,8 @@ class TrainingData:
     speaker_names: list[str]
     dropped: dict[str, int] = field(default_factory=dict)
     """Utterances left out, by reason."""
+    notes: list[str] = field(default_factory=list)
+    """What was missing and how it was made up for."""
 
     @property
     def n_speakers(self) -> int:
@@ -118,6 +120,8 @@ class Labels:
     domain: Mapping[str, str] | None = None
     seconds: Mapping[str, float] | None = None
     recording: Mapping[str, str] | None = None
+    own_sessions: bool = False
+    """Nothing tells sessions: each utterance is taken for one."""
 
 
 def assemble(

@@ -15,6 +15,7 @@ from typing import Any
 
 from dcaplda.runtime.errors import UsageError
 from dcaplda.runtime.tables.formats.registry import has_kaldi_prefix, split_prefix
+from dcaplda.train.recipe.auto import AUTO, everything_auto, take_auto
 from dcaplda.train.recipe.problems import Problems, gathering
 from dcaplda.train.recipe.sections import DevSection, StageSection, TrainingConfig
 
@@ -22,9 +23,12 @@ from dcaplda.train.recipe.sections import DevSection, StageSection, TrainingConf
 _DEV_PATHS = ("xvectors", "durations", "trials", "spk2utt", "utt2dom", "scp_root")
 
 
-def load_recipe(path: str, settings: Iterable[str] = ()) -> TrainingConfig:
-    """Read a recipe (no file: all defaults), then apply `section.key=value` settings."""
-    values: dict[str, Any] = {}
+def load_recipe(path: str, settings: Iterable[str] = (), auto: bool = False) -> TrainingConfig:
+    """Read a recipe, then apply `section.key=value` settings.
+
+    Without a file all values are the defaults, or with `auto` left to the data.
+    """
+    values: dict[str, Any] = everything_auto() if auto and not path else {}
     if path:
         try:
             values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
@@ -53,7 +57,9 @@ def config_from_dict(values: Mapping[str, Any], place: str) -> TrainingConfig:
 def _checked_config(values: Mapping[str, Any], problems: Problems) -> TrainingConfig:
     """The configuration, without the values that are noted as problems."""
     fields = {field.name: field for field in dataclasses.fields(TrainingConfig)}
-    sections: dict[str, Any] = {}
+    del fields[AUTO]  # made of the values, no section
+    values, auto = take_auto(values, problems)
+    sections: dict[str, Any] = {AUTO: auto}
     for name, value in _known(values, list(fields), "the recipe", problems).items():
         if name == "dev":
             if not isinstance(value, (list, tuple)):
@@ -232,6 +238,9 @@ def config_to_dict(config: TrainingConfig) -> dict[str, Any]:
     """Plain values, for TOML and JSON."""
     values = dataclasses.asdict(config)
     values["dev"] = list(values["dev"])
+    for key in values.pop(AUTO):
+        section, name = key.split(".")
+        values[section][name] = AUTO
     return values
 
 

@@ -60,9 +60,16 @@ class DataSection:
     """Where relative file names in the xvector scp start; empty: the working directory."""
     allow_shared_sessions: bool = False
     """Accept a session with two speakers (both sides of a call); they never meet in a trial."""
+    missing_domains: str = "one"
+    """Without utt2dom: one domain for all, or guessed from ids and embeddings (guessed)."""
+    missing_sessions: str = "utterance"
+    """Without utt2sess and segments: each utterance is a session, or guessed from ids (guessed)."""
 
     def __post_init__(self) -> None:
         """Check ranges."""
+        _require_one_of("data.missing_domains", self.missing_domains, ("one", "guessed"))
+        sessions = self.missing_sessions
+        _require_one_of("data.missing_sessions", sessions, ("utterance", "guessed"))
         _require(self.frame_shift > 0, "data.frame_shift", self.frame_shift, "seconds above 0")
 
 
@@ -281,6 +288,27 @@ class AveragingSection:
 
 
 @dataclass(frozen=True, kw_only=True)
+class HeldOutSection:
+    """[held_out]: models trained without a part of the data, in turn, to judge the result by."""
+
+    people: int = 0
+    """Parts that the people are cut into; 0: none."""
+    domains: int = 0
+    """Most parts that the groups of domains (that share people) are put into; 0: none."""
+    calibrate: bool = False
+    """Correct scale and shift of the result by what these models get wrong on whole domains, or
+    where there are none of them on people."""
+
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        for key in ("people", "domains"):
+            value = getattr(self, key)
+            _require(value == 0 or value >= 2, f"held_out.{key}", value, "0, or at least 2")
+        parts = self.people or self.domains
+        _require(not self.calibrate or parts > 0, "held_out.calibrate", True, "people or domains")
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunSection:
     """[run]: bookkeeping that leaves the model alone, and the seed."""
 
@@ -345,8 +373,12 @@ class TrainingConfig:
     stage2: StageSection = StageSection(steps=3_000, rate=1e-3, evaluate_every=1)
     stage3: StageSection = StageSection(steps=100, rate=1e-5, evaluate_every=1)
     averaging: AveragingSection = AveragingSection()
+    held_out: HeldOutSection = HeldOutSection()
     run: RunSection = RunSection()
     dev: tuple[DevSection, ...] = ()
+    auto: tuple[str, ...] = ()
+    """Keys, as `model.lda_dim`, that are "auto": the data decide them before training
+    (train/auto); until then their sections hold the default."""
 
     def __post_init__(self) -> None:
         """Development sets are told apart by their names."""

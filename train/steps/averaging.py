@@ -1,9 +1,11 @@
 """One model out of many met in stages 2 and 3: a running average, or the average of the best.
 
 Models of one run differ little, so that the average of their parameters is again a model. An
-average is taken only where it is better on the development sets than the best single model.
+average is taken only where it is better on the development sets than the best single model; where
+there are none, the running average is the result.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -43,6 +45,9 @@ class Averager(Protocol):
     def best(self, judge: Judge) -> Candidate | None:
         """The best average, if there is any."""
 
+    def last(self) -> Candidate | None:
+        """The average as it stands, for runs that nothing judges; None: the last model itself."""
+
     def state(self) -> tuple[Parameters, Any]:
         """Tensors and JSON values for the checkpoint."""
 
@@ -63,6 +68,10 @@ class NoAverage:
         """Nothing to do."""
 
     def best(self, judge: Judge) -> Candidate | None:
+        """No average."""
+        return None
+
+    def last(self) -> Candidate | None:
         """No average."""
         return None
 
@@ -101,6 +110,12 @@ class RunningAverage(NoAverage):
     def best(self, judge: Judge) -> Candidate | None:
         """The best average met."""
         return self.found
+
+    def last(self) -> Candidate | None:
+        """The running average, once a stage with it has begun."""
+        if not self.average:
+            return None
+        return Candidate(math.nan, copied(self.average), {"average": "ema"})
 
     def state(self) -> tuple[Parameters, Any]:
         """The average and the best one."""

@@ -183,9 +183,13 @@ class Trainer:
         return losses
 
     def _result(self) -> Candidate:
-        """The best model, or a better average; the last model where nothing judges."""
+        """The best model, or a better average; the last of either where nothing judges."""
         if self.best is None:
-            return Candidate(math.nan, copied(self._parameters()), {"last": self.progress.total})
+            average = self.averager.last()
+            place = {"last": self.progress.total}
+            if average is not None:
+                return Candidate(math.nan, average.parameters, {**average.place, **place})
+            return Candidate(math.nan, copied(self._parameters()), place)
         average = self.averager.best(self._judge)
         return average if average is not None and average.loss < self.best.loss else self.best
 

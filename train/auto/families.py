@@ -1,0 +1,77 @@
+"""The two ways to train that "auto" chooses between, every value in one place.
+
+FEW: nothing is trained by steps; LDA, PLDA and offsets come from shrunk covariances, calibration
+from people and places held out in turn (egs/recordings/conf/joint.toml, docs/robustness.md).
+MANY: the paper's joint training, shorter, with a running average and a calibration from domains
+held out in turn (egs/simulated/RESULTS.md).
+"""
+
+from typing import Any
+
+MANY_PEOPLE = 400
+"""People from which on joint training is better; docs/training.md has the measurement."""
+
+LDA_SHARE = 0.6
+"""LDA directions as a share of the embedding's: the paper's 300 of 512."""
+FEW_LDA_DIM, MOST_LDA_DIM = 100, 300
+"""Most LDA directions without training by steps; and where people are so few (SCARCE) that LDA
+cannot tell which directions to leave out."""
+SCARCE = 1.5
+LEAST_VALUES = 100
+"""Scarcity is values per person; embeddings of fewer values count as so many."""
+FEW_FOLDS = 5
+LDA_SHRINKAGE, SHRINKAGE = 4.0, 1.0
+"""With no more people than values; less in proportion where people are more."""
+TINY = 3.0
+"""Scarcity from which on these grow in proportion, so that scores come near cosines, and a global
+calibration is all that can be learnt."""
+BETWEEN = 0.25
+"""Shrinkage of the between-speaker covariance per unit of scarcity above 1, up to 1: a dozen people
+do not span the directions in which others differ."""
+FEW_TURNS, MANY_TURNS = (3, 4), (2, 6)
+"""Parts held out in turn, of people and of domains; five of people where these are scarce."""
+LARGE = 30_000
+"""Utterances from which on the few turns are enough for models without steps, too."""
+
+FEW: dict[str, Any] = {
+    "init.balance": "even",
+    "init.classes": "identity",
+    "init.domain_offsets": True,
+    "init.shared_offset": 1.0,
+    "init.copy_offset": 1.0,
+    "init.subset": "all",
+    "init.em_iterations": 0,
+    "init.lda_scale": "within",
+    "init.calibration_domains": 0.5,
+    "init.duration_start": "fitted",
+    "objective.prior": 0.1,
+    "averaging.average": "none",
+}
+
+MANY: dict[str, Any] = {
+    "model.side_info_dim": 6,
+    "model.side_activation": "log-softmax",
+    "model.joint": False,
+    "init.balance": "domain",
+    "init.classes": "speaker",
+    "init.domain_offsets": False,
+    "init.shared_offset": 0.0,
+    "init.copy_offset": 0.0,
+    "init.em_iterations": 50,
+    "init.lda_shrinkage": 0.0,
+    "init.lda_scale": "total",
+    "init.shrinkage": 0.0,
+    "init.calibration_folds": 0,
+    "init.calibration_domains": 0.0,
+    "init.duration_start": "global",
+    "objective.prior": 0.1,
+    "stage1.rate": 1e-3,
+    "stage2.steps": 400,
+    "stage2.rate": 1e-3,
+    "stage3.steps": 0,
+    "averaging.average": "ema",
+    "averaging.ema_decay": 0.99,
+}
+STAGE1_STEPS, MOST_STEPS = 500, 8_000
+"""Steps before the running average begins, for 3000 people; more people, more steps."""
+BATCH, MOST_BATCH = 600, 2048
