@@ -9,7 +9,7 @@ from dcaplda.train.start.covariances import Array
 from dcaplda.train.start.episodes import Episode
 from dcaplda.train.start.plda import PldaForm
 
-CONDITION_RIDGE = 3e-4
+CONDITION_RIDGE = 3e-5
 """Pull of the calibration towards one for all conditions: corpora are few, and what one of them
 shows at some condition is partly its own (egs/recordings/RESULTS.md)."""
 LEAST_UNIT = 1e-6
