@@ -116,14 +116,14 @@ def _few(chooser: _Chooser, facts: Facts, why: str) -> None:
         chooser.set(key, value, "what keeps calibration where people are few")
     scarcity = _scarcity(facts)
     tiny = scarcity >= families.TINY
-    scarce = scarcity if tiny else min(1.0, scarcity)
+    scarce = min(1.0, scarcity)
     if tiny and facts.groups == 1:
         chooser.set("init.shared_offset", 0.0, "one domain")
     reason = f"{facts.people} people for covariances of {facts.dim} values"
     chooser.set("init.lda_shrinkage", round(families.LDA_SHRINKAGE * scarce, 3), reason)
-    chooser.set("init.shrinkage", round(families.SHRINKAGE * scarce, 3), reason)
-    between = min(1.0, max(0.0, families.BETWEEN * (scarcity - 1.0)))
-    chooser.set("init.shrinkage_between", round(between, 3), reason)
+    within = scarcity if tiny else families.SHRINKAGE * scarce
+    chooser.set("init.shrinkage", round(within, 3), reason)
+    chooser.set("init.shrinkage_between", round(families.BETWEEN * scarce, 3), reason)
     folds = min(families.FEW_FOLDS, max(2, facts.people // 4))
     chooser.set("init.calibration_folds", folds, f"{facts.people} people take turns")
     if facts.groups < 2:
@@ -169,9 +169,8 @@ def _sizes(chooser: _Chooser, facts: Facts, many: bool) -> None:
     if many and left < share:
         reason = f"{facts.people_left} people remain where the largest part is held out"
         chooser.set("model.lda_dim", left, reason)
-    elif many or _scarcity(facts) <= families.SCARCE:
-        most = share if many else min(share, families.FEW_LDA_DIM)
-        chooser.set("model.lda_dim", max(1, most), f"of {facts.dim} values")
+    elif many:
+        chooser.set("model.lda_dim", max(1, share), f"of {facts.dim} values")
     else:
         reason = f"{facts.people} people cannot tell which directions matter"
         chooser.set("model.lda_dim", min(facts.dim, families.MOST_LDA_DIM), reason)

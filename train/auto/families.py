@@ -13,21 +13,18 @@ MANY_PEOPLE = 400
 
 LDA_SHARE = 0.6
 """LDA directions as a share of the embedding's: the paper's 300 of 512."""
-FEW_LDA_DIM, MOST_LDA_DIM = 100, 300
-"""Most LDA directions without training by steps; and where people are so few (SCARCE) that LDA
-cannot tell which directions to leave out."""
+MOST_LDA_DIM = 300
+"""Most LDA directions without training by steps: all that there are, since shrinkage weighs them."""
 SCARCE = 1.5
+"""Scarcity from which on every fifth of the people is held out in turn."""
 LEAST_VALUES = 100
 """Scarcity is values per person; embeddings of fewer values count as so many."""
 FEW_FOLDS = 5
-LDA_SHRINKAGE, SHRINKAGE = 4.0, 1.0
+LDA_SHRINKAGE, SHRINKAGE, BETWEEN = 64.0, 3.0, 1.0
 """With no more people than values; less in proportion where people are more."""
 TINY = 3.0
-"""Scarcity from which on these grow in proportion, so that scores come near cosines, and a global
+"""Scarcity from which on it is itself the shrinkage, so that scores come near cosines, and a global
 calibration is all that can be learnt."""
-BETWEEN = 0.25
-"""Shrinkage of the between-speaker covariance per unit of scarcity above 1, up to 1: a dozen people
-do not span the directions in which others differ."""
 FEW_TURNS, MANY_TURNS = (3, 4), (2, 6)
 """Parts held out in turn, of people and of domains; five of people where these are scarce."""
 LARGE = 30_000

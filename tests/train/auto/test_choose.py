@@ -54,8 +54,8 @@ def test_few_people_get_the_recordings_way_without_steps():
     config = chosen(FACTS)
     assert (config.model.variant, config.model.joint) == ("plda-dd", True)
     assert [stage.steps for stage in config.stages] == [0, 0, 0]
-    assert config.model.lda_dim == 100
-    assert (config.init.lda_shrinkage, config.init.shrinkage) == (4.0, 1.0)
+    assert config.model.lda_dim == 192
+    assert (config.init.lda_shrinkage, config.init.shrinkage) == (64.0, 3.0)
     assert config.init.calibration_domains == 0.5
     assert config.auto == ()
 
@@ -110,9 +110,9 @@ def test_too_few_people_to_choose_directions_keep_all_of_them():
 
 def test_shrinkage_is_in_proportion_to_values_per_person():
     found = [chosen(replace(FACTS, people=people)).init for people in (20, 96, 192, 384)]
-    assert [init.lda_shrinkage for init in found] == [38.4, 4.0, 4.0, 2.0]
-    assert [init.shrinkage for init in found] == [9.6, 1.0, 1.0, 0.5]
-    assert [init.shrinkage_between for init in found] == [1.0, 0.25, 0.0, 0.0]
+    assert [init.lda_shrinkage for init in found] == [64.0, 64.0, 64.0, 32.0]
+    assert [init.shrinkage for init in found] == [9.6, 3.0, 3.0, 1.5]
+    assert [init.shrinkage_between for init in found] == [1.0, 1.0, 1.0, 0.5]
 
 
 def test_two_dozen_people_get_one_scale_and_shift():
