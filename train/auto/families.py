@@ -14,7 +14,7 @@ MANY_PEOPLE = 400
 LDA_SHARE = 0.6
 """LDA directions as a share of the embedding's: the paper's 300 of 512."""
 MOST_LDA_DIM = 300
-"""Most LDA directions without training by steps: all that there are, since shrinkage weighs them."""
+"""Most LDA directions without training by steps: all there are, since shrinkage weighs them."""
 SCARCE = 1.5
 """Scarcity from which on every fifth of the people is held out in turn."""
 LEAST_VALUES = 100

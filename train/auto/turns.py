@@ -33,6 +33,8 @@ from dcaplda.train.steps.unwatched import train_unwatched
 
 Correction = tuple[float, float]
 NONE: Correction = (1.0, 0.0)
+TURN_ROUNDS = 6
+"""Episodes of each place (init.calibration_rounds) of models that only judge."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,8 @@ def _model_without(
     balanced = steps and config.batch.balance == "domain"
     others = data.subset(training_rows(data, turn.part.others, balanced))
     init, batch = config.init, config.batch
+    # A verdict needs no better calibration than that, and there are many turns.
+    init = replace(init, calibration_rounds=min(TURN_ROUNDS, init.calibration_rounds))
     if others.domain_group.max() == 0:
         init, batch = replace(init, calibration_domains=0.0), replace(batch, held_out_domains=False)
     known = {k: v for k, v in batch.domain_weights.items() if k in others.domain_names}

@@ -125,6 +125,9 @@ class InitSection:
     duration_start: str = "global"
     """Start of the duration stage: the global calibration (the paper), or fitted to the
     calibration trials, which is a convex problem."""
+    calibration_rounds: int = 24
+    """With model.joint: episodes of each place that is held out in turn; half of them are of single
+    utterances. More are slower and calibrate a little better."""
     sample_correlation: float = 0.0
     """With model.joint: correlation of the utterances of one side beside their speaker's; above 0
     many of them count as fewer."""
@@ -139,6 +142,8 @@ class InitSection:
         _require_one_of("init.classes", self.classes, ("speaker", "identity"))
         _require_one_of("init.lda_scale", self.lda_scale, ("total", "within"))
         _require_one_of("init.duration_start", self.duration_start, ("global", "fitted"))
+        rounds = self.calibration_rounds
+        _require(rounds >= 1, "init.calibration_rounds", rounds, "at least 1")
         samples = self.sample_correlation
         _require(0 <= samples < 1, "init.sample_correlation", samples, "from 0 to below 1")
         share, prior = self.calibration_domains, self.calibration_prior

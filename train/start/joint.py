@@ -20,8 +20,6 @@ from dcaplda.train.start.episodes import Episode, Source, episodes_of_part
 from dcaplda.train.start.generative import Generative, fit_generative
 from dcaplda.train.start.plda import PldaForm
 
-ROUNDS = 24
-"""Episodes of each place that training holds out in turn; half of them of single utterances."""
 FOLDS = 5
 STRANGERS = 0.01
 """Share of pairs of strangers that may count as one speaker where people are counted."""
@@ -155,7 +153,8 @@ def calibration_episodes(data: TrainingData, config: TrainingConfig) -> Iterator
         others = data.subset(part.others)
         fitted = fit_generative(others, config.init, config.model.lda_dim, [])
         held_out = joint_scorer(fitted, others, config.init.sample_correlation)
-        yield from episodes_of_part(source, part, held_out, whole, weight, ROUNDS, rng)
+        rounds = config.init.calibration_rounds
+        yield from episodes_of_part(source, part, held_out, whole, weight, rounds, rng)
 
 
 def duration_features(data: TrainingData, model: ModelSection) -> Array:
