@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import wave
 from pathlib import Path
 
@@ -51,6 +52,17 @@ def test_readme_of_the_kaldi_scripts(tmp_path: Path) -> None:
     assert "EER" in said
     place = tmp_path / "exp/dcaplda"
     check_bundle(place / "bundle", place / "scores/scores", tmp_path / "data/test/trials")
+
+
+def test_recipe_page(tmp_path: Path) -> None:
+    recipe = Recipe(tmp_path)
+    (tmp_path / "egs").symlink_to(ROOT / "egs")
+    shutil.copytree(tmp_path / "data/train", tmp_path / "data/mine")
+    shutil.copy(tmp_path / "exp/xvectors_train/xvector.scp", tmp_path / "data/mine")
+    said = recipe.typed(block("docs/recipe.md", "run.sh data/mine"))
+    assert "| backend | " in said
+    place, trials = tmp_path / "exp/mine", tmp_path / "exp/mine/data/eval/trials_single"
+    check_bundle(place / "backend/bundle", place / "scores/backend/single", trials)
 
 
 def voxceleb(folder: Path, name: str, people: int, rng: np.random.Generator) -> list[str]:
