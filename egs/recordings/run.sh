@@ -62,6 +62,8 @@ if wanted 0; then
   "$python" "$here/local/tables.py" prepare "$data" "${train:-$here/conf/train.toml}" "$here/conf/paper.toml" "$root" "$exp"
   if [ ! -s "$exp/sets.tsv" ] && [ "$split" != 0 ]; then
     say "no sets are named: $split of the people are held out to judge"
+    [ -f "$exp/data/train/utt2sess" ] || [ -f "$exp/data/train/segments" ] ||
+      say "WARNING: no utt2sess: cuts of one recording are compared as if they were two, and the figures may be too good"
     mv "$exp/data/train" "$exp/data/all"
     make-trials --print-args=false --split="$split" --seed="$seed" "$exp/data/all" "$exp/data"
     "$python" "$here/local/tables.py" held-out "$exp"

@@ -206,6 +206,14 @@ def test_people_are_held_out_where_no_sets_are_named(world):
         assert sorted("".join(lists).splitlines()) == sorted(whole)
 
 
+def test_trials_without_sessions_are_warned_of(world):
+    folder = world / "data/two"
+    known = run("--stop-stage=0", folder, world / "exp")
+    assert known.returncode == 0 and "WARNING: no utt2sess" not in known.stderr
+    (folder / "utt2sess").unlink()
+    assert "figures may be too good" in run("--stop-stage=0", folder, world / "exp").stderr
+
+
 def test_robustness_without_sets_to_measure_on_is_refused(world):
     (world / "plan.toml").write_text('train = ["one", "two"]\n')
     assert recipe(world, "--stop-stage=0").returncode == 0
