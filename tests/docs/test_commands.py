@@ -64,3 +64,11 @@ def test_files_that_a_page_names_exist(page: str) -> None:
         assert (ROOT / name).exists(), name
     for name in re.findall(r"`([\w-]+\.md)`", text):
         assert (ROOT / "docs" / name).exists(), name
+
+
+def test_no_page_exports_what_training_has_exported() -> None:
+    pages = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("egs/**/*.md")]
+    for page in pages:
+        for block in re.findall(r"```sh\n.*?```|(?:^    [^\n]*\n)+", page.read_text(), re.S | re.M):
+            trained = "train-backend" in block and "--export=false" not in block
+            assert not (trained and "export-onnx" in block), page
