@@ -14,7 +14,7 @@ import torch
 
 from dcaplda.runtime.errors import UsageError
 from dcaplda.runtime.files import replacing
-from dcaplda.train.auto.resolve import Plan, reading, resolve
+from dcaplda.train.auto.resolve import Plan, judged_by_sets, reading, resolve
 from dcaplda.train.auto.turns import HeldOutResult, correct, take_turns
 from dcaplda.train.curves import plot_curves
 from dcaplda.train.data.labelled import TrainingData
@@ -26,6 +26,7 @@ from dcaplda.train.early import (
     read_sets,
 )
 from dcaplda.train.identity import run_identity
+from dcaplda.train.judging import judging, sets_choose, takes_turns
 from dcaplda.train.model.backend import Backend
 from dcaplda.train.model.config import ModelConfig
 from dcaplda.train.page import write_page
@@ -126,7 +127,7 @@ def _train_locked(request: Request, say: Say, warn: Say) -> dict[str, Any]:
     if not evaluator.sets and not takes_turns(config):
         warn("no development sets ([[dev]] in the recipe): the last model will be the result")
     _describe(evaluator, warn, say)
-    judge = _judging(evaluator, config, warn)
+    judge = judging(evaluator, config, warn)
     goes_on = request.resume or request.finish
     checkpoint = load_checkpoint(directory) if goes_on else None
     identity = run_identity(
@@ -167,27 +168,6 @@ class Judged:
     turns: HeldOutResult | None
 
 
-FEW_TARGETS = 200
-"""Target trials of all development sets together below which they cannot choose between steps."""
-
-
-def takes_turns(config: TrainingConfig) -> bool:
-    """Whether parts of the training data are held out in turn to judge the result."""
-    return config.held_out.people > 0 or config.held_out.domains > 0
-
-
-def _judging(evaluator: Evaluator, config: TrainingConfig, warn: Say) -> Evaluator:
-    """What selects the model: the development sets, or nothing where they are too small."""
-    n_targets = sum(int(dev.targets.sum()) for dev in evaluator.sets)
-    if not evaluator.sets or n_targets >= FEW_TARGETS or not takes_turns(config):
-        return evaluator
-    warn(
-        f"the development sets have {n_targets} target trials, too few to choose a model by "
-        f"(at least {FEW_TARGETS}): they are only reported, and parts held out judge the result"
-    )
-    return Evaluator([], evaluator.prior)
-
-
 def _read_inputs(request: Request) -> tuple[Request, TrainingData, Evaluator, Plan]:
     """The request with what was "auto" chosen, data and development sets, and what was chosen.
 
@@ -204,6 +184,9 @@ def _read_inputs(request: Request) -> tuple[Request, TrainingData, Evaluator, Pl
     config = plan.config
     check_recipe(config, request.start_model, problems)
     evaluator = read_sets(config, data, request.device, problems)
+    if sets_choose(evaluator, config):
+        plan = judged_by_sets(plan)
+        config = plan.config
     advice = "" if data is None else check_fit(config, data, problems, request.start_model)
     problems.refuse(place, advice)
     assert data is not None, "data that cannot be read are a problem"

@@ -7,7 +7,7 @@
 #   egs/recordings/adaptation.sh --name=lda-150 --options="--set=model.lda_dim=150" --lodo=true ...
 #                                    another training beside it, and its paired difference from `joint`
 #
-# Trains conf/joint.toml, exports one bundle, and compares nothing, 10 and 30 unlabelled utterances of a
+# Trains conf/joint.toml to one bundle, and compares nothing, 10 and 30 unlabelled utterances of a
 # place: half of its people give them, the other half the trials (local/halvings.py). Folders are named in
 # conf/data.toml. What is done is not done again: remove <exp-dir>/<part> to repeat it. Writes
 # <exp-dir>/<name>/adaptation.md, lodo.md, wrong.md and, of another training, compare.md. See docs/adaptation.md.
@@ -58,8 +58,7 @@ bundle_of() {  # <data-dir> <dir>: trained and exported, unless it is there
   [ ! -f "$2/bundle/model.json" ] || return 0
   mkdir -p "$2"
   # shellcheck disable=SC2086
-  { train-backend --config="$train" --threads=1 $options "$1" "scp:$1/xvector.scp" "$2/run" &&
-    export-onnx "$2/run" "$2/bundle"; } > "$2/log" 2>&1 < /dev/null ||
+  train-backend --config="$train" --threads=1 --resume $options "$1" "scp:$1/xvector.scp" "$2" > "$2/log" 2>&1 < /dev/null ||
     { echo "adaptation.sh: ERROR: $(tail -1 "$2/log"); see $2/log" >&2; return 1; }
 }
 halve() {  # <seed> <data-dir> <trials> <spk2utt> <out-dir>
@@ -73,7 +72,7 @@ set_row() { awk -F'\t' -v name="$1" '$2 == name { print $3, $4, $5 }' "$exp/sets
 mkdir -p "$exp"; rm -f "$exp/failed"
 if [ ! -f "$exp/sets.tsv" ]; then
   say "tables of $data"
-  "$python" "$here/local/plan.py" prepare "$data" "$train" "$here/conf/paper.toml" "$root" "$exp"
+  "$python" "$here/local/tables.py" prepare "$data" "$train" "$here/conf/paper.toml" "$root" "$exp"
 fi
 exp=$(cd "$exp" && pwd) out=$exp/$name
 say "training $name"

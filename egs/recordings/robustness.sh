@@ -31,6 +31,9 @@ for argument in "$@"; do
   esac
 done
 [ -f "$exp/conf/train.toml" ] || { echo "robustness.sh: ERROR: expected an <exp-dir> that run.sh has prepared" >&2; exit 1; }
+if [ "$lodo" != true ] && ! grep -q '^\[\[dev\]\]' "$exp/conf/train.toml"; then
+  echo "robustness.sh: ERROR: $exp has no [[dev]] sets to measure on; name some for run.sh, or use --lodo=true" >&2; exit 1
+fi
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1  # one thread for each run, numpy's too
 changes=$here/conf/robustness.txt
 
@@ -39,7 +42,7 @@ train_one() {  # <run> <recipe> <data> <options ...>: in the background, when th
   [ ! -f "$run/training_summary.json" ] || return 0
   while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
   mkdir -p "$(dirname "$run")"
-  train-backend --config="$recipe" --threads=1 --resume "$@" \
+  train-backend --config="$recipe" --threads=1 --resume --export=false "$@" \
     "$data" "scp:$data/xvector.scp" "$run" > "$run.log" 2>&1 < /dev/null ||
     echo "robustness.sh: $run failed: $(tail -1 "$run.log")" >&2 &
 }

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# From Kaldi directories to calibrated backends, a table and an HTML report.
+# From Kaldi directories to a calibrated backend, a table and an HTML report.
 #
-#   egs/recordings/run.sh <data-root> <exp-dir>
-#   egs/recordings/run.sh --data=my-data.toml <data-root> <exp-dir>   your own folders
-#   egs/recordings/run.sh --stage=4 <data-root> <exp-dir>             go on from a stage
+#   egs/recordings/run.sh data/mine exp/mine                          one folder; a fifth of its people judge
+#   egs/recordings/run.sh --data=my-data.toml <data-root> <exp-dir>   folders and sets that a file names
+#   egs/recordings/run.sh --compare=true <data-root> <exp-dir>        eight systems instead (compare.sh)
 #
-# Stages: 0 prepare, 1 choose dimensions, 2 train, 3 export, 4 score, 5 evaluate and report.
-# The folders are named in conf/data.toml, the training in conf/train.toml. What is done already
-# is not done again; remove <exp-dir>/<part> to repeat it. See docs/recipe.md.
+# Stages: 0 tables, 1 train, 2 score, 3 evaluate and report. Without --data, <data-root> is a data
+# directory, or has the folders of conf/data.toml. Every setting is chosen from the data unless
+# --train=recipe.toml says otherwise. What is trained is not trained again. See docs/recipe.md.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -15,209 +15,87 @@ PATH=$here/../../bin:$PATH
 python=$here/../../.venv/bin/python
 [ -x "$python" ] || python=${DCAPLDA_PYTHON:-python3}
 
-data=$here/conf/data.toml
-train=$here/conf/train.toml
-paper=$here/conf/paper.toml     # the system `paper`: the paper's own training, to compare with
-stage=0
-stop_stage=5
-jobs=2                          # runs at a time, one thread each
-seeds=0-1                       # of training; plain PLDA has nothing random
-lda_dims="40 60 80 100 120"     # candidates; those above the number of speakers are left out
-side_dims="2 4 8"
-top_ns="50 100 200"             # of AS-norm
-systems="paper plda plda-dd d-plda d-plda-dd d-plda-sd d-plda-dsd plda-snorm plda-asnorm cosine"
+data=                           # see conf/data.toml
+train=                          # recipe of train-backend
+split=0.2                       # share of the people to hold out where no sets are named; 0: none
+seed=0                          # of who is held out, and of the trials
 bootstrap=200                   # replicates for confidence intervals
-pictures="paper plda d-plda-dd d-plda-dsd plda-asnorm cosine"  # systems in the report's pictures
+stage=0
+stop_stage=3
+compare=false
 
-arguments=()
+die() { echo "run.sh: ERROR: $*" >&2; exit 1; }
+arguments=() others=()
 for argument in "$@"; do
   case $argument in
     --help | -h) sed -n '2,10p' "${BASH_SOURCE[0]}" | cut -c3-; exit 0 ;;
-    --*=*)
-      name=${argument%%=*}; name=${name#--}; name=${name//-/_}
-      case " data train paper stage stop_stage jobs seeds lda_dims side_dims top_ns systems bootstrap pictures " in
-        *" $name "*) printf -v "$name" '%s' "${argument#*=}" ;;
-        *) echo "run.sh: ERROR: no option '${argument%%=*}'; see --help" >&2; exit 1 ;;
-      esac ;;
+    --compare=true | --compare=false) compare=${argument#*=} ;;
+    --compare*) die "$argument: expected --compare=true or --compare=false" ;;
+    --*) others+=("$argument") ;;
     *) arguments+=("$argument") ;;
   esac
 done
-[ ${#arguments[@]} -eq 2 ] || { echo "run.sh: ERROR: expected <data-root> <exp-dir>; see --help" >&2; exit 1; }
+[ $compare = false ] || exec "$here/compare.sh" "${others[@]}" "${arguments[@]}"
+for option in "${others[@]}"; do
+  name=${option%%=*}; name=${name#--}; name=${name//-/_}
+  case " data train split seed bootstrap stage stop_stage " in
+    *" $name "*) case $option in *=*) printf -v "$name" '%s' "${option#*=}" ;; *) die "$option needs a value: $option=..." ;; esac ;;
+    *) die "no option '${option%%=*}'; see --help" ;;
+  esac
+done
+[ ${#arguments[@]} -eq 2 ] || die "expected <data-root> <exp-dir>; see --help"
 root=${arguments[0]} exp=${arguments[1]}
-[ -d "$root" ] || { echo "run.sh: ERROR: $root: no such directory" >&2; exit 1; }
+[ -d "$root" ] || die "$root: no such directory"
+[ -z "$train" ] || [ -f "$train" ] || die "--train=$train: no such file"
+if [ -z "$data" ]; then
+  if [ -f "$root/utt2spk" ]; then data=-; else data=$here/conf/data.toml; fi
+fi
 start=$SECONDS
 say() { echo "run.sh: [$((SECONDS - start)) s] $*" >&2; }
 wanted() { [ "$stage" -le "$1" ] && [ "$stop_stage" -ge "$1" ]; }
-plan() { "$python" "$here/local/plan.py" "$@"; }
+. "$here/local/scoring.sh"
 
-# Runs of train-backend, a few at a time; each is skipped if it has finished.
-train_run() {  # <run-dir> <options of train-backend ...>
-  local run=$1 recipe=train; shift
-  case $run in */paper/*) recipe=paper ;; esac
-  [ ! -f "$run/training_summary.json" ] || return 0
-  while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
-  (
-    mkdir -p "$(dirname "$run")"
-    # numpy's threads too: two runs with two threads each would wait for one another.
-    export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
-    train-backend --config="$exp/conf/$recipe.toml" --threads=1 --resume "$@" \
-      "$exp/data/train" "scp:$exp/data/train/xvector.scp" "$run" > "$run.log" 2>&1 ||
-      { echo "run.sh: ERROR: $(tail -1 "$run.log"); see $run.log" >&2; touch "$exp/failed"; }
-  ) &
-}
-finish_runs() { wait; [ ! -e "$exp/failed" ] || exit 1; }
-
-mkdir -p "$exp"; rm -f "$exp/failed"
+mkdir -p "$exp"
 if wanted 0; then
-  say "stage 0: tables of $data"
+  say "stage 0: tables of $root"
   rm -rf "$exp/data" "$exp/trials"
-  plan prepare "$data" "$train" "$paper" "$root" "$exp"
-fi
-cohort=()
-[ ! -d "$exp/data/cohort" ] ||
-  cohort=(--cohort="scp:$exp/data/cohort/xvector.scp" --cohort-durations="$exp/data/cohort/utt2dur")
-if [ ${#cohort[@]} -eq 0 ]; then
-  systems=$(for system in $systems; do case $system in *norm) ;; *) echo "$system" ;; esac; done)
+  "$python" "$here/local/tables.py" prepare "$data" "${train:-$here/conf/train.toml}" "$here/conf/paper.toml" "$root" "$exp"
+  if [ ! -s "$exp/sets.tsv" ] && [ "$split" != 0 ]; then
+    say "no sets are named: $split of the people are held out to judge"
+    [ -f "$exp/data/train/utt2sess" ] || [ -f "$exp/data/train/segments" ] ||
+      say "WARNING: no utt2sess: cuts of one recording are compared as if they were two, and the figures may be too good"
+    mv "$exp/data/train" "$exp/data/all"
+    make-trials --print-args=false --split="$split" --seed="$seed" "$exp/data/all" "$exp/data"
+    "$python" "$here/local/tables.py" held-out "$exp"
+  fi
 fi
 
 if wanted 1; then
-  people=$(cut -d' ' -f2 "$exp/data/train/utt2spk" | sort -u | wc -l)
-  say "stage 1: LDA dimension for $people people, by the development loss of frozen PLDA"
-  runs=()
-  for dim in $lda_dims; do
-    [ "$dim" -lt "$people" ] || continue
-    train_run "$exp/tune/lda-$dim" --variant=plda-dd --set=model.lda_dim="$dim" \
-      --set=stage1.steps=0 --set=stage2.steps=0 --set=stage3.steps=0
-    runs+=("$exp/tune/lda-$dim")
-  done
-  finish_runs
-  best=$(plan best "${runs[@]}"); echo "${best#lda-}" > "$exp/tune/lda_dim"
-  say "lda_dim = $(cat "$exp/tune/lda_dim"); now the size of z, with the whole model"
-  runs=()
-  for dim in $side_dims; do
-    train_run "$exp/tune/z-$dim" --variant=d-plda-dsd --set=model.side_info_dim="$dim" \
-      --set=model.lda_dim="$(cat "$exp/tune/lda_dim")"
-    runs+=("$exp/tune/z-$dim")
-  done
-  finish_runs
-  best=$(plan best "${runs[@]}"); echo "${best#z-}" > "$exp/tune/side_info_dim"
-  say "side_info_dim = $(cat "$exp/tune/side_info_dim")"
+  say "stage 1: training"
+  inputs=$(trained_on ${train:+"$train"})
+  [ ! -d "$exp/backend" ] || [ "$inputs" = "$(cat "$exp/backend.inputs")" ] ||
+    die "$exp/backend was trained on other tables or another recipe; remove it to train anew"
+  echo "$inputs" > "$exp/backend.inputs"
+  train-backend --resume ${train:+--config="$train"} "$exp/data/train" "scp:$exp/data/train/xvector.scp" "$exp/backend"
 fi
 
-trained() { for s in $systems; do case $s in *norm) echo plda ;; cosine) ;; *) echo "$s" ;; esac; done | sort -u; }
+if [ ! -s "$exp/sets.tsv" ]; then
+  say "no sets to score; what people held out in training say is in $exp/backend/summary.txt"
+  exit 0
+fi
 if wanted 2; then
-  say "stage 2: training" $(trained)
-  first=${seeds%%-*} last=${seeds##*-}
-  for system in $(trained); do
-    for seed in $(seq "$first" "$last"); do
-      [ "$system" != plda ] || [ "$seed" = "$first" ] || continue
-      own=(--variant="$system" --set=model.side_info_dim="$(cat "$exp/tune/side_info_dim")")
-      [ "$system" != paper ] || own=()
-      train_run "$exp/runs/$system/seed-$seed" --seed="$seed" "${own[@]}" \
-        --set=model.lda_dim="$(cat "$exp/tune/lda_dim")"
-    done
-  done
-  finish_runs
-  for system in $(trained); do
-    train-backend --select "$exp/runs/$system" > "$exp/runs/$system/select.log" 2>&1 ||
-      { tail -1 "$exp/runs/$system/select.log" >&2; exit 1; }
-    say "$system: $(grep -o 'seed [0-9]* is selected' "$exp/runs/$system/select.log")"
-  done
+  say "stage 2: scoring $(cut -f2 "$exp/sets.tsv" | paste -sd' ')"
+  rm -rf "$exp/scores/backend" "$exp/scores/backend.log"
+  score_sets "$exp/backend/bundle" "$exp/scores/backend"
+  by_domain "$exp/scores/backend"
 fi
 
 if wanted 3; then
-  say "stage 3: export to ONNX"
-  for system in $(trained); do
-    export-onnx "$exp/runs/$system" "$exp/bundles/$system" 2> "$exp/runs/$system/export.log" ||
-      { tail -1 "$exp/runs/$system/export.log" >&2; exit 1; }
-  done
-  case " $systems " in *cosine*)
-    import-model --print-args=false --from=cosine "scp:$exp/data/train/xvector.scp" "$exp/bundles/cosine" ;;
-  esac
-fi
-
-score_sets() {  # <bundle> <scores-dir> <options ...>: one file per set
-  local bundle=$1 out=$2; shift 2
-  mkdir -p "$out"
-  while IFS=$'\t' read -r _ name folder trials spk2utt _ _; do
-    local place=$exp/data/$folder models=()
-    [ "$spk2utt" = - ] || models=(--spk2utt="$place/$spk2utt")
-    score-trials --print-args=false --durations="$place/utt2dur" "${models[@]}" "$@" "$bundle" \
-      "scp:$place/xvector.scp" "scp:$place/xvector.scp" "$place/$trials" "$out/$name" 2>> "$out.log" ||
-      { tail -1 "$out.log" >&2; return 1; }
-  done < "$exp/sets.tsv"
-}
-calibrate() {  # <raw-dir> <out-dir>: one affine map, fitted on the calibration sets together
-  local raw=$1 out=$2
-  mkdir -p "$out"
-  for name in $(cat "$exp/calibration.sets"); do
-    cat "$exp/trials/$name"/* >> "$raw.trials.tmp"; cat "$raw/$name" >> "$raw.scores.tmp"
-  done
-  calibrate-scores --print-args=false --prior=0.1 "$raw.trials.tmp" "$raw.scores.tmp" "$out/calibration.json" 2>> "$out.log"
-  rm "$raw.trials.tmp" "$raw.scores.tmp"
-  cut -f2 "$exp/sets.tsv" | while read -r name; do
-    calibrate-scores --print-args=false --apply="$out/calibration.json" "$raw/$name" "$out/$name" 2>> "$out.log"
-  done
-}
-by_domain() {  # <scores-dir>: each domain's part under the name that the table gives it
-  while IFS=$'\t' read -r _ name _ _ _ _ domains; do
-    for domain in ${domains//,/ }; do
-      awk 'NR == FNR { score[$1 " " $2] = $3; next }
-           { pair = ($1 == "0" || $1 == "1") ? $2 " " $3 : $1 " " $2; print pair, score[pair] }' \
-        "$1/$name" "$exp/trials/$name/$domain" > "$1/$name.$domain"
-    done
-  done < "$exp/sets.tsv"
-}
-
-if wanted 4; then
-  say "stage 4: scoring"
-  mkdir -p "$exp/scores"
-  for system in $systems; do
-    out=$exp/scores/$system
-    rm -rf "$out" "$out.raw" "$out.log"
-    case $system in
-      plda-snorm) score_sets "$exp/bundles/plda" "$out.raw" --score-norm=s "${cohort[@]}"; calibrate "$out.raw" "$out" ;;
-      plda-asnorm)
-        for n in $top_ns; do
-          [ "$n" -le "$(wc -l < "$exp/data/cohort/xvector.scp")" ] || continue
-          rm -rf "$out.$n.raw" "$out.$n"
-          score_sets "$exp/bundles/plda" "$out.$n.raw" --score-norm=as --top-n="$n" "${cohort[@]}"
-          calibrate "$out.$n.raw" "$out.$n"
-          by_domain "$out.$n"
-        done ;;
-      cosine) score_sets "$exp/bundles/cosine" "$out.raw"; calibrate "$out.raw" "$out" ;;
-      *) score_sets "$exp/bundles/$system" "$out" ;;
-    esac
-    if [ "$system" = plda-asnorm ]; then
-      # The size of the top list is chosen by the mean over all development domains.
-      plan table "$exp" $(for n in $top_ns; do [ ! -d "$out.$n" ] || echo "plda-asnorm.$n"; done)
-      eval-scores --print-args=false --bootstrap=0 --table="$exp/sets.toml" --json="$exp/asnorm.json" > /dev/null
-      n=$(plan least "$exp" "$exp/asnorm.json"); n=${n##*.}
-      say "AS-norm takes the top $n of the cohort"
-      mv "$out.$n" "$out"
-    else
-      by_domain "$out"
-    fi
-    say "scored $system"
-  done
-fi
-
-if wanted 5; then
-  say "stage 5: metrics and report"
-  plan table "$exp" $systems
-  baseline=
-  for system in d-plda-dsd paper; do
-    case " $(echo $systems) " in *" $system "*) baseline=$system ;; esac
-  done
-  eval-scores --print-args=false --bootstrap="$bootstrap" --table="$exp/sets.toml" \
-    --baseline="$baseline" --json="$exp/results.json" --csv="$exp/results.csv" > "$exp/results.txt" 2> "$exp/evaluate.log" ||
+  say "stage 3: metrics and report"
+  plan table "$exp" backend
+  eval-scores --print-args=false --bootstrap="$bootstrap" --table="$exp/sets.toml" --title="Recordings" \
+    --json="$exp/results.json" --report="$exp/report.html" > "$exp/results.txt" 2> "$exp/evaluate.log" ||
     { tail -1 "$exp/evaluate.log" >&2; exit 1; }
   plan summary "$exp" | tee "$exp/summary.md"
-  # Pictures of every set and system would make a page of 20 MB.
-  shown=$(for s in $systems; do case " $pictures " in *" $s "*) echo "$s" ;; esac; done)
-  plan table "$exp" ${shown:-$systems}
-  eval-scores --print-args=false --bootstrap=0 --table="$exp/sets.toml" --title="Recordings" \
-    --report="$exp/report.html" > /dev/null 2>> "$exp/evaluate.log" ||
-    { tail -1 "$exp/evaluate.log" >&2; exit 1; }
-  say "done: $exp/summary.md (means), $exp/results.txt (every domain), $exp/report.html"
+  say "done: the backend is $exp/backend/bundle; $exp/summary.md (means), $exp/results.txt (every domain), $exp/report.html"
 fi

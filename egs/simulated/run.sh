@@ -127,7 +127,7 @@ train_one() {  # <variant>[.<tag>]
   write_recipe "$dir/conf/$system.toml" "$pattern"
   # shellcheck disable=SC2086
   train-backend --config="$dir/conf/$system.toml" --variant="$variant" --seeds="$few" \
-    --jobs="$seeds_at_once" --threads=1 $words "${extra[@]}" \
+    --jobs="$seeds_at_once" --threads=1 --export=false $words "${extra[@]}" \
     "$source" "scp:$source/xvector.scp" "$dir/exp/$system" > "$dir/log/train.$system" 2>&1 ||
     { tail -3 "$dir/log/train.$system" >&2; return 1; }
   say "trained $system: $(grep -o "seed [0-9]*: average.*\|seed [0-9]* is selected" "$dir/log/train.$system" | tr "\n" " ")"
@@ -360,16 +360,18 @@ if wanted 5; then
     { tail -2 "$dir/log/report" >&2; exit 1; }
   "$python" "$here/local/summary.py" "$results/$name" | tee "$results/$name.summary"
   say "done"
+  set_name=$(sets_of eval | head -1)
+  printf -v at '%q' "$dir"
   cat <<END
 
 Report with pictures: $report
 Figures of every set: $results/$name.single.txt
 
-Next, on your own data (a Kaldi data directory and its x-vectors):
+Next, without any recipe, on the same data; or on your own, Kaldi data directories in place of these:
   PATH=$(realpath --relative-to=. "$here/../../bin"):\$PATH
-  train-backend --config=my-recipe.toml data/train scp:xvector.scp exp/dca-plda
-  export-onnx exp/dca-plda exp/bundle
-  score-trials --durations=data/test/utt2dur exp/bundle scp:xvector.scp scp:xvector.scp data/test/trials exp/scores
-  eval-scores --report=report.html data/test/trials exp/scores
+  train-backend $at/data/train scp:$at/data/train/xvector.scp $at/backend
+  score-trials --durations=$at/data/$set_name/utt2dur $at/backend/bundle scp:$at/data/$set_name/xvector.scp scp:$at/data/$set_name/xvector.scp $at/data/$set_name/trials_single $at/backend/scores
+  eval-scores --report=$at/backend/report.html $at/data/$set_name/trials_single $at/backend/scores
+Your own recordings in one go, people held out and trials made: egs/recordings/run.sh (docs/recipe.md)
 END
 fi

@@ -199,24 +199,50 @@ def test_nonsense_gets_one_line(tmp_path, capsys, spoil, message: str):
     assert not (tmp_path / "exp" / "model.safetensors").exists()
 
 
-def test_small_development_sets_are_reported_and_do_not_choose(data, tmp_path, capsys):
+def recipe_with_dev(directory: Path, **sizes: int) -> Path:
+    """A recipe in which all is "auto" but a development set."""
     from training_world import all_trials
 
-    sample = draw(5, speakers=4, sessions=2, chunks=1, prefix="v")
-    dev = write_data_dir(tmp_path / "dev", sample)
+    sample = draw(5, prefix="v", **sizes)
+    dev = write_data_dir(directory / "dev", sample)
     lines = [" ".join(trial) + "\n" for trial in all_trials(sample)]
     (dev / "trials").write_text("".join(lines))
-    recipe = tmp_path / "recipe.toml"
     auto = "".join(
         f"{section}.{key} = 'auto'\n" for section, key in (k.split(".") for k in AUTO_KEYS)
     )
+    recipe = directory / "recipe.toml"
     recipe.write_text(
-        auto + "[[dev]]\nname = 'small'\nxvectors = 'dev/xvector.npz'\ndurations = 'dev/utt2dur'\n"
+        auto + "[[dev]]\nname = 'own'\nxvectors = 'dev/xvector.npz'\ndurations = 'dev/utt2dur'\n"
         "trials = 'dev/trials'\n"
     )
-    assert train(data, tmp_path / "exp", f"--config={recipe}", *FAST) == 0
-    assert "12 target trials, too few to choose a model by" in capsys.readouterr().err
+    return recipe
+
+
+STEPS = ("--variant=d-plda-dsd", "--set=stage1.steps=2", "--set=stage2.steps=2")
+STEPS += ("--set=batch.size=24",)
+
+
+def test_small_development_sets_are_reported_and_change_nothing(data, tmp_path, capsys):
+    recipe = recipe_with_dev(tmp_path, speakers=4, sessions=2, chunks=1)
+    assert train(data, tmp_path / "exp", f"--config={recipe}", *FAST, *STEPS) == 0
+    said = capsys.readouterr().err
+    assert "12 target trials, too few to choose a model by" in said
+    assert "parts held out judge the result and correct its calibration" in said
     summary = json.loads((tmp_path / "exp" / "training_summary.json").read_text())
-    assert [row["name"] for row in summary["dev"]] == ["small"]
+    assert [row["name"] for row in summary["dev"]] == ["own"]
     assert summary["average"] is None
     assert summary["held_out"]["parts"]
+    assert train(data, tmp_path / "none", *FAST, *STEPS) == 0
+    models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("exp", "none")]
+    assert models[0] == models[1]
+
+
+def test_development_sets_that_choose_leave_the_calibration_alone(data, tmp_path, capsys):
+    recipe = recipe_with_dev(tmp_path, speakers=12)
+    assert train(data, tmp_path / "exp", f"--config={recipe}", *FAST, *STEPS) == 0
+    assert "too few to choose" not in capsys.readouterr().err
+    summary = json.loads((tmp_path / "exp" / "training_summary.json").read_text())
+    assert sum(row["targets"] for row in summary["dev"]) >= 200
+    assert summary["held_out"]["correction"] == {"scale": 1.0, "shift": 0.0}
+    choice = next(c for c in summary["choices"] if c["setting"] == "held_out.calibrate")
+    assert choice["value"] is False and "development sets" in choice["reason"]

@@ -1,6 +1,8 @@
-"""The recipe of egs/recordings: its tables, its mistakes, and a whole run on a small world."""
+"""The recipe of egs/recordings: its tables, its mistakes, and whole runs on a small world."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -84,10 +86,24 @@ def world(tmp_path) -> Path:
 
 
 def recipe(world: Path, *options: str) -> subprocess.CompletedProcess:
-    command = [RECIPE / "run.sh", f"--data={world}/plan.toml", f"--train={world}/train.toml"]
+    """run.sh with the world's plan and its recipe of training."""
+    named = (f"--data={world}/plan.toml", f"--train={world}/train.toml")
+    return run(*named, *options, world / "data", world / "exp")
+
+
+def run(*words: str | Path) -> subprocess.CompletedProcess:
+    alone = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     return subprocess.run(
-        [*command, *options, world / "data", world / "exp"], capture_output=True, text=True
+        [RECIPE / "run.sh", *words], capture_output=True, text=True, env={**os.environ, **alone}
     )
+
+
+def said(done: subprocess.CompletedProcess) -> str:
+    """The error, which is one line."""
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if "ERROR" in line]
+    return line
 
 
 def test_tables_join_folders_and_split_trials_by_domain(world):
@@ -119,9 +135,7 @@ def test_tables_join_folders_and_split_trials_by_domain(world):
 )
 def test_mistakes_in_the_plan_are_one_line(world, old: str, new: str, message: str):
     (world / "plan.toml").write_text(PLAN.replace(old, new, 1))
-    done = recipe(world, "--stop-stage=0")
-    assert done.returncode == 1
-    assert message in done.stderr and "Traceback" not in done.stderr
+    assert message in said(recipe(world, "--stop-stage=0"))
 
 
 def table(path: Path) -> dict[str, str]:
@@ -156,9 +170,56 @@ def test_held_out_domains_take_no_part_in_training_or_selection(world):
             assert (parts["held"][one] == parts["held"][other]) == (kind == "target")
 
 
-def test_unknown_option_is_refused(world):
-    done = recipe(world, "--seedz=1")
-    assert done.returncode == 1 and "--seedz" in done.stderr
+def test_mistakes_on_the_command_line_are_one_line(world):
+    for compare in ("--compare=true", "--compare=false"):
+        assert "no option '--seedz'" in said(recipe(world, compare, "--seedz=1"))
+        assert "expected <data-root> <exp-dir>" in said(run(compare, "one"))
+        assert "nowhere: no such directory" in said(run(compare, "nowhere", world / "exp"))
+    assert "--compare=true or --compare=false" in said(recipe(world, "--compare=yes"))
+    assert "--split needs a value" in said(recipe(world, "--split"))
+    assert "no such file" in said(run("--train=none.toml", world / "data/one", world / "exp"))
+
+
+def test_a_comparison_needs_sets_that_choose(world):
+    (world / "plan.toml").write_text('train = ["one"]\n')
+    assert "name at least one" in said(recipe(world, "--compare=true", "--stop-stage=0"))
+
+
+def test_people_are_held_out_where_no_sets_are_named(world):
+    (world / "plan.toml").write_text('train = ["one", "two"]\n')
+    done = recipe(world, "--stop-stage=0", "--split=0.5", "--seed=3")
+    assert done.returncode == 0, done.stderr
+    exp = world / "exp"
+    parts = {name: table(exp / f"data/{name}/utt2spk") for name in ("all", "train", "eval")}
+    people = {name: set(part.values()) for name, part in parts.items()}
+    assert not people["train"] & people["eval"]
+    assert people["train"] | people["eval"] == people["all"]
+    assert len(people["eval"]) == len(people["all"]) / 2
+    rows = [line.split("\t") for line in (exp / "sets.tsv").read_text().splitlines()]
+    kinds = ["multi", "multi_cross", "single", "single_cross"]  # dom0 and its copies have people
+    assert [row[1] for row in rows] == kinds
+    for _, kind, folder, trials, models, _, domains in rows:
+        place = exp / "data" / folder
+        assert (place / trials).name == f"trials_{kind}" and (place / models).is_file()
+        lists = [(exp / "trials" / kind / d).read_text() for d in domains.split(",")]
+        whole = (place / trials).read_text().splitlines()
+        assert sorted("".join(lists).splitlines()) == sorted(whole)
+
+
+def test_trials_without_sessions_are_warned_of(world):
+    folder = world / "data/two"
+    known = run("--stop-stage=0", folder, world / "exp")
+    assert known.returncode == 0 and "WARNING: no utt2sess" not in known.stderr
+    (folder / "utt2sess").unlink()
+    assert "figures may be too good" in run("--stop-stage=0", folder, world / "exp").stderr
+
+
+def test_robustness_without_sets_to_measure_on_is_refused(world):
+    (world / "plan.toml").write_text('train = ["one", "two"]\n')
+    assert recipe(world, "--stop-stage=0").returncode == 0
+    command = [RECIPE / "robustness.sh", world / "exp"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert "no [[dev]] sets" in said(done)
 
 
 def test_robustness_table_gives_mean_and_range_over_seeds(tmp_path):
@@ -178,12 +239,58 @@ def test_robustness_table_gives_mean_and_range_over_seeds(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.torch
-def test_whole_recipe_gives_a_table_and_a_report(world):
+def test_one_folder_gives_a_backend_and_figures_of_people_held_out(world):
+    folder, exp = world / "data/two", world / "exp"
+    (folder / "utt2dom").unlink()  # looked for in the ids
+    done = run("--bootstrap=0", folder, exp)
+    assert done.returncode == 0, done.stderr
+    assert (exp / "backend/bundle/model.json").is_file()
+    assert "| backend | " in (exp / "summary.md").read_text()
+    assert (exp / "report.html").stat().st_size > 10_000
+    results = json.loads((exp / "results.json").read_text())
+    found = {row["set"]: row["cllr_0.5"] for row in results}
+    assert found["single"] < 0.9  # no score at all costs 1
+    # Nothing is trained twice, and nothing is taken for a model of other people.
+    model = exp / "backend/model.safetensors"
+    before = model.stat().st_mtime_ns
+    assert run("--bootstrap=0", folder, exp).returncode == 0
+    assert model.stat().st_mtime_ns == before
+    assert "trained on other tables" in said(run("--seed=1", folder, exp))
+    shutil.rmtree(exp / "backend")
+    whole = run("--split=0", "--seed=1", folder, exp)
+    assert whole.returncode == 0 and "no sets to score" in whole.stderr
+    summary = json.loads((exp / "backend/training_summary.json").read_text())
+    assert summary["speakers"] == len(set(table(folder / "utt2spk").values()))
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_sets_that_are_named_are_scored_and_compared(world):
+    exp, plan = world / "exp", f"--data={world}/plan.toml"
+    done = run(plan, "--bootstrap=0", world / "data", exp)
+    assert done.returncode == 0, done.stderr
+    groups = {row["set"] for row in json.loads((exp / "results.json").read_text())}
+    assert {"seen", "models", "seen.dom0"} <= groups
+    # Models that are single utterances score as the utterances do.
+    one, other = ((exp / f"scores/backend/{n}").read_text().split() for n in ("seen", "models"))
+    np.testing.assert_allclose(np.float64(one[2::3]), np.float64(other[2::3]), atol=1e-4)
+    # What was trained without settings stands beside the systems of the comparison.
+    done = recipe(world, "--compare=true", "--stop-stage=0")
+    assert "systems: backend paper plda " in done.stderr
+    compared = recipe(world, "--compare=true", "--stage=3", "--systems=backend", "--bootstrap=0")
+    assert compared.returncode == 0, compared.stderr
+    assert "backend" in (exp / "summary.md").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_comparison_gives_a_table_and_a_report(world):
     options = ("--lda-dims=8 10", "--side-dims=2", "--seeds=0-0", "--top-ns=10 20", "--bootstrap=0")
     options += ("--systems=d-plda-dsd plda-snorm plda-asnorm cosine",)
-    done = recipe(world, *options)
+    done = recipe(world, "--compare=true", *options)
     assert done.returncode == 0, done.stderr
     exp = world / "exp"
+    assert len(list(exp.rglob("backend.onnx"))) == 3  # one of each model: nothing exports twice
     systems = {row["system"] for row in json.loads((exp / "results.json").read_text())}
     assert systems == {"d-plda-dsd", "plda-snorm", "plda-asnorm", "cosine"}
     assert "d-plda-dsd" in (exp / "summary.md").read_text()
@@ -192,7 +299,7 @@ def test_whole_recipe_gives_a_table_and_a_report(world):
     one, other = ((exp / f"scores/d-plda-dsd/{n}").read_text().split() for n in ("seen", "models"))
     np.testing.assert_allclose(np.float64(one[2::3]), np.float64(other[2::3]), atol=1e-4)
     trained = {path: path.stat().st_mtime_ns for path in exp.glob("runs/*/seed-0/*.safetensors")}
-    again = recipe(world, *options, "--stop-stage=2")
+    again = recipe(world, "--compare=true", *options, "--stop-stage=2")
     assert again.returncode == 0, again.stderr
     assert trained  # nothing is trained twice
     assert all(path.stat().st_mtime_ns == before for path, before in trained.items())

@@ -203,5 +203,8 @@ def _turns(chooser: _Chooser, facts: Facts, many: bool) -> None:
         domains = min(domains, facts.groups)
         reason = f"{facts.groups} groups of domains"
     chooser.set("held_out.domains", domains, reason)
+    if not (chooser.value("held_out.people") or chooser.value("held_out.domains")):
+        chooser.set("held_out.calibrate", False, "no parts are held out")
+        return
     reason = "steps see their own people; parts held out do not" if many else "has held-out parts"
-    chooser.set("held_out.calibrate", many and not chooser.config.dev, reason)
+    chooser.set("held_out.calibrate", many, reason)

@@ -1,6 +1,6 @@
 """Between reading the data and LDA: facts, nonsense refused, settings chosen, doubts said."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dcaplda.train.auto.choose import Choice, choose
@@ -50,6 +50,23 @@ def resolve(
     resolved = choose(config, facts)
     lines = [facts.line(), *_told(resolved.choices)]
     return Plan(resolved.config, resolved.choices, lines, _doubts(facts))
+
+
+def judged_by_sets(plan: Plan) -> Plan:
+    """The plan where development sets choose the model: its calibration is theirs too.
+
+    Known only once the sets are read: those that are too small to choose are as if not there.
+    """
+    changed = [
+        replace(choice, value=False, reason="the development sets choose the model as it is")
+        if choice.setting == "held_out.calibrate" and choice.value
+        else choice
+        for choice in plan.choices
+    ]
+    if changed == plan.choices:
+        return plan
+    config = with_values(plan.config, {"held_out.calibrate": False})
+    return Plan(config, changed, [plan.lines[0], *_told(changed)], plan.doubts)
 
 
 def _told(choices: list[Choice]) -> list[str]:

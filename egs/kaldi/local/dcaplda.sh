@@ -5,10 +5,10 @@ usage="Usage: $0 [options] <train-data> <train-xvector-dir> <test-data> <test-xv
 e.g.: $0 --nj 8 --cmd \"\$train_cmd\" data/train exp/xvectors_train \\
         data/test exp/xvectors_test data/test/trials exp/dcaplda
 Options:
-  --stage 0            0 train and export, 1 durations of the test set, 2 score, 3 evaluate
+  --stage 0            0 train, 1 durations of the test set, 2 score, 3 evaluate
   --nj 4               jobs for scoring
   --cmd run.pl         how to run a job (run.pl, queue.pl, slurm.pl)
-  --config FILE        training recipe, see conf/dcaplda.toml
+  --config FILE        training recipe, see conf/dcaplda.toml; if not given, all is chosen from the data
   --variant d-plda-dsd
   --spk2utt FILE       enrolment models of several test-set utterances
 Both xvector directories hold an xvector.scp, as extract_xvectors.sh makes it."

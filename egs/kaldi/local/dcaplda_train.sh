@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Trains a backend on a Kaldi data directory and exports it.
+# Trains a backend on a Kaldi data directory, to a bundle.
 
 usage="Usage: $0 [options] <data-dir> <xvector-scp> <exp-dir>
-e.g.: $0 --cmd \"\$train_cmd\" --config conf/dcaplda.toml data/train exp/xvectors_train/xvector.scp exp/dcaplda
+e.g.: $0 --cmd \"\$train_cmd\" data/train exp/xvectors_train/xvector.scp exp/dcaplda
 Options:
   --cmd run.pl         how to run a job (run.pl, queue.pl, slurm.pl)
-  --config FILE        recipe (TOML), see conf/dcaplda.toml
+  --config FILE        recipe (TOML), see conf/dcaplda.toml; if not given, all is chosen from the data
   --variant d-plda-dsd one of plda, d-plda, with -dd, -sd, -dsd or nothing
-  --seeds 0-3          train with several seeds and keep the best (needs dev sets in the recipe)
+  --seeds 0-3          train with several seeds and keep the best
   --frame-shift 0.01   seconds per frame, for durations
 Writes <exp-dir>/bundle, which local/dcaplda_score.sh takes."
 set -euo pipefail
@@ -38,7 +38,7 @@ options=()
 [ -z "$seeds" ] || options+=("--seeds=$seeds")
 # $cmd may hold options of its own, as in Kaldi's cmd.sh.
 $cmd "$dir/log/train.log" \
-  train-backend ${options[@]+"${options[@]}"} "$dir/data" "scp:$xvectors" "$dir/model"
-$cmd "$dir/log/export.log" \
-  export-onnx "$dir/model" "$dir/bundle"
+  train-backend ${options[@]+"${options[@]}"} "$dir/data" "scp:$xvectors" "$dir"
+[ -d "$dir/bundle" ] || { echo "$0: there is no $dir/bundle; $dir/log/train.log says why" >&2; exit 1; }
+tail -n 1 "$dir/summary.txt"
 echo "$0: the model is in $dir/bundle"

@@ -29,7 +29,7 @@ from pathlib import Path
 import numpy as np
 from halvings import trial_sides
 from lodo import groups_of
-from plan import columns, fail, write
+from tables import columns, fail, write
 
 from dcaplda.eval.metrics.scalars import cllr, min_cllr_lin
 from dcaplda.runtime import Backend

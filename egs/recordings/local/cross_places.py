@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from plan import columns
+from tables import columns
 
 from dcaplda.eval.metrics.scalars import cllr, min_cllr_lin
 from dcaplda.runtime import Backend

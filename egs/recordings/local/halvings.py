@@ -22,7 +22,7 @@ import random
 import sys
 from pathlib import Path
 
-from plan import columns, fail, write
+from tables import columns, fail, write
 
 OPTIONS = {"halvings": "5", "pools": "10,30", "seed": "0"}
 

@@ -16,7 +16,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from plan import columns, fail, write
+from tables import columns, fail, write
 
 TABLES = ("xvector.scp", "utt2dur", "utt2spk", "utt2sess", "utt2dom")
 TARGETS, NONTARGETS = 4000, 20000

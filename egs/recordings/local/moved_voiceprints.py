@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from adaptation import Place, Trials, halvings_of
-from plan import columns, fail
+from tables import columns, fail
 
 from dcaplda.eval.metrics.scalars import cllr, min_cllr_lin
 from dcaplda.runtime import Backend

@@ -80,6 +80,11 @@ def test_what_the_recipe_says_stays():
     )
 
 
+def test_without_parts_nothing_is_calibrated_by_them():
+    config = chosen(MANY, "held_out.people=0", "held_out.domains=0")
+    assert not config.held_out.calibrate
+
+
 def test_every_choice_has_a_reason_and_a_value_that_is_used():
     for facts in (FACTS, MANY):
         resolved = choose(auto(), facts)
