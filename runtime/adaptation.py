@@ -31,7 +31,7 @@ from dcaplda.runtime.several import joint_needed
 if TYPE_CHECKING:
     from dcaplda.runtime.backend import Backend
 
-FEWEST_PEOPLE = 2.0
+FEWEST_PEOPLE = 1.7
 """Below so many effective people a pool of several utterances is one voice, not a place."""
 FEWEST_TO_TELL = 5
 """Utterances from which on one voice can be told from a few."""

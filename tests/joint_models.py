@@ -36,6 +36,7 @@ def joint_torch_model(
         score.embedding_mean.copy_(0.3 * torch.randn(DIM, generator=generator))
         score.length.fill_(2.0)
         score.usual.copy_(torch.tensor([1.5, 1.1]))
+        score.reach.copy_(torch.tensor([0.3, 0.4]))
     return model
 
 
@@ -97,6 +98,8 @@ def density_llr(model: Backend, scorer: JointScorer, enroll: tuple, test: tuple)
     x = float(score.length) * x / np.sqrt((x**2).sum(axis=1, keepdims=True))
     lengths = np.log([np.sqrt((values**2).sum(axis=1)) for values in (embeddings, w)]).T
     lengths -= score.usual.double().numpy()
+    reach = score.reach.double().numpy()
+    lengths = np.minimum(np.maximum(lengths, -reach), reach)
     between = np.exp(score.log_between.detach().double().numpy())
     correlation = float(score.correlation)
     same_side = side[:, None] == side[None, :]

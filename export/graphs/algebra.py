@@ -145,6 +145,7 @@ def joint_scorer_of(model: Backend) -> JointScorer:
         prior_offset=offset,
         length=float(score.length),
         usual=float64(score.usual),
+        reach=float64(score.reach),
     )
 
 

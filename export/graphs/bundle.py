@@ -26,7 +26,7 @@ from dcaplda.runtime.joint.layout import (
     Layout,
     place_constants,
 )
-from dcaplda.runtime.joint.scorer import LENGTHS
+from dcaplda.runtime.joint.scorer import LENGTHS, JointScorer
 from dcaplda.train.model import durations
 from dcaplda.train.model.backend import Backend
 from dcaplda.train.model.ops import activate
@@ -131,7 +131,8 @@ def voiceprints(
                 ops.squared_lengths(embeddings, config.embedding_dim),
                 ops.squared_lengths(reduced, config.lda_dim),
             )
-            timed = [_conditions(ops, places, compiled.scale_dur.dim, timed[0], *sizes)]
+            lengths = _lengths(ops, compiled.joint, *sizes)
+            timed = [_conditions(ops, places, compiled.scale_dur.dim, timed[0], lengths)]
     if groups is None:
         parts = ops.split(joined, widths) + timed
     else:
@@ -157,15 +158,18 @@ def voiceprints(
     return ops.concat(blocks)
 
 
+def _lengths(ops: OnnxOps, joint: JointScorer, *squares: Symbol) -> Symbol:
+    """Logarithms of lengths over the usual, no farther than their reach, of squared lengths."""
+    far = ops.log(ops.concat(squares)) * np.full(LENGTHS, 0.5) - joint.usual
+    return ops.graph.node("Max", ops.graph.node("Min", far, joint.reach), -joint.reach)
+
+
 def _conditions(
-    ops: OnnxOps, places: Mapping[str, Symbol], dim: int, timed: Symbol, *squares: Symbol
+    ops: OnnxOps, places: Mapping[str, Symbol], dim: int, timed: Symbol, lengths: Symbol
 ) -> Symbol:
-    """Durations, logarithms of lengths over the usual, log 1, and how well the place is known."""
-    behind = LENGTHS + 2
-    placing = np.zeros((dim - behind + LENGTHS, dim))
-    placing[:, : dim - 2] = np.diag([1.0] * (dim - behind) + [0.5] * LENGTHS)
-    told = ops.concat([timed, ops.log(ops.concat(squares))])
-    return ops.graph.node("Gemm", told, placing, places[CONDITIONS])
+    """Durations, lengths, log 1, and how well the place is known."""
+    told = ops.concat([timed, lengths])
+    return ops.graph.node("Gemm", told, np.eye(dim - 2, dim), places[CONDITIONS])
 
 
 def _axis_block(ops: OnnxOps, places: Mapping[str, Symbol], w: Symbol, dim: int) -> list[Symbol]:

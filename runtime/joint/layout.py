@@ -81,7 +81,6 @@ def place_constants(scorer: JointScorer, conditions: int) -> dict[str, NDArray[n
     start = np.zeros(2 + 2 * count)
     start[:2] = 0.5 * terms.constant, 1.0
     told = np.zeros(conditions)
-    told[LENGTHS_AT] = -scorer.usual
     told[-1] = scorer.known
     found = {
         BIAS: scorer.bias,

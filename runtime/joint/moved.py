@@ -6,7 +6,7 @@ Adaptation moves an utterance before the first normalization (`bias`) and the se
     adapted   x' = length Norm(turn v' - centre')     v' = (w - d) / |w - d|    d = bias - bias'
 
 Of one utterance nothing is lost: v is where the ray from the centre along x meets the unit sphere,
-and |w| is among the conditions. The mean of several is moved as one utterance of its direction
+and |w| is among the conditions (as far as they reach). The mean of several is moved as one utterance of its direction
 and of their usual |w|; how far they agree, the length of the mean, stays as it was.
 """
 
@@ -27,7 +27,8 @@ def moved_sides(parent: JointScorer, adapted: JointScorer, sides: Sides) -> Side
     x = (w / there[:, None]) @ adapted.turn.T - adapted.centre
     agreement = np.linalg.norm(sides.x, axis=1) / np.linalg.norm(x, axis=1)
     conditions = sides.conditions.copy()
-    conditions[:, LENGTHS_AT.stop - 1] = np.log(there) - usual
+    far = parent.reach[-1]
+    conditions[:, LENGTHS_AT.stop - 1] = np.clip(np.log(there) - usual, -far, far)
     conditions[:, -1] = adapted.known
     return Sides(x * agreement[:, None], sides.count, sides.spread, conditions)
 

@@ -55,6 +55,9 @@ class JointScorer:
     """Of every x: the usual one in training, before the second normalization."""
     usual: Array
     """Logarithms of the usual lengths of training's embeddings, before and after LDA, (2,)."""
+    reach: Array
+    """How far those logarithms may lie from the usual, (2,): beyond what training saw, calibration
+    is told the farthest that it knows."""
     known: float = 0.0
     """How well the place is known, from 0 to below 1: what calibration is told."""
     heard: float = 0.0
@@ -79,7 +82,7 @@ class JointScorer:
         """
         both = np.asarray(embeddings, np.float64), self._reduced(embeddings)
         found = [np.log(np.linalg.norm(values, axis=1)) for values in both]
-        lengths: Array = np.stack(found, axis=1) - self.usual
+        lengths: Array = np.clip(np.stack(found, axis=1) - self.usual, -self.reach, self.reach)
         return lengths
 
     def _reduced(self, embeddings: NDArray[np.floating]) -> Array:
@@ -127,7 +130,7 @@ def read_scorer(arrays: Any, place: str) -> JointScorer:
         name: (rank,) for name in ("bias", "centre", "between", "offset", "prior_offset")
     }
     shapes |= {"turn": (rank, rank), "embedding_mean": (dim,), "weight": (rank, dim)}
-    shapes["usual"] = (LENGTHS,)
+    shapes |= {"usual": (LENGTHS,), "reach": (LENGTHS,)}
     numbers = ("correlation", "same_score", "length", "known", "heard")
     shapes |= {name: () for name in numbers}
     shapes["quadratics"] = (len(np.atleast_1d(found["quadratics"])), rank)
@@ -139,8 +142,8 @@ def read_scorer(arrays: Any, place: str) -> JointScorer:
             raise BundleError(f"{place}: '{name}' holds a variance that is not above 0")
     if not (0 <= found["correlation"] < 1 and 0 <= found["known"] < 1):
         raise BundleError(f"{place}: 'correlation' or 'known' is not from 0 to below 1")
-    if not found["length"] > 0:
-        raise BundleError(f"{place}: 'length' is not above 0")
+    if not found["length"] > 0 or not (found["reach"] >= 0).all():
+        raise BundleError(f"{place}: 'length' or 'reach' is below what it can be")
     scalars = {name: float(found.pop(name)) for name in numbers}
     return JointScorer(**found, **scalars)  # type: ignore[arg-type]
 

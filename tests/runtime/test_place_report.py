@@ -51,6 +51,7 @@ def scorer() -> JointScorer:
         same_score=3.0,
         length=10.0,
         usual=np.zeros(2),
+        reach=np.ones(2),
     )
 
 

@@ -22,7 +22,7 @@ LEAST_VALUES = 100
 FEW_FOLDS = 5
 LDA_SHRINKAGE, SHRINKAGE, BETWEEN = 64.0, 3.0, 1.0
 """With no more people than values; less in proportion where people are more."""
-TINY = 3.0
+TINY = 2.0
 """Scarcity from which on it is itself the shrinkage, so that scores come near cosines, and a global
 calibration is all that can be learnt."""
 FEW_TURNS, MANY_TURNS = (3, 4), (2, 6)

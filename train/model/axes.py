@@ -17,7 +17,8 @@ class AxisScore(nn.Module):
 
     `embedding_mean`, `correlation` and `same_score` take no part in it: adaptation and the mean of
     several utterances use them (JointScorer), and they travel with the model. `usual` are the
-    logarithms of training's lengths of embeddings, before and after LDA.
+    logarithms of training's lengths of embeddings, before and after LDA, `reach` how far others
+    may lie from them.
     """
 
     correlation: Tensor
@@ -25,6 +26,7 @@ class AxisScore(nn.Module):
     embedding_mean: Tensor
     length: Tensor
     usual: Tensor
+    reach: Tensor
 
     def __init__(self, dim: int, embedding_dim: int) -> None:
         super().__init__()
@@ -37,6 +39,7 @@ class AxisScore(nn.Module):
         self.register_buffer("embedding_mean", torch.zeros(embedding_dim))
         self.register_buffer("length", torch.ones(()))
         self.register_buffer("usual", torch.zeros(LENGTHS))
+        self.register_buffer("reach", torch.ones(LENGTHS))
 
     def axes(self, projected: Tensor) -> Tensor:
         """x of w; (n, R) -> (n, R)."""
@@ -46,7 +49,8 @@ class AxisScore(nn.Module):
     def lengths(self, embedding: Tensor, reduced: Tensor) -> Tensor:
         """Logarithms of lengths before and after LDA, over the usual; (n, D), (n, R) -> (n, 2)."""
         both = [torch.linalg.vector_norm(values, dim=1) for values in (embedding, reduced)]
-        return torch.log(torch.stack(both, dim=1)) - self.usual
+        lengths = torch.log(torch.stack(both, dim=1)) - self.usual
+        return torch.maximum(torch.minimum(lengths, self.reach), -self.reach)
 
     def terms(self) -> tuple[Tensor, Tensor, Tensor]:
         """Coefficients of x_e x_t and of either side's x^2, (R,) each, and the constant.

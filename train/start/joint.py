@@ -24,6 +24,9 @@ FOLDS = 5
 STRANGERS = 0.01
 """Share of pairs of strangers that may count as one speaker where people are counted."""
 SAMPLE = 500
+REACH = 2.0
+"""Standard deviations of an embedding's length from the usual that calibration is told of; beyond,
+a form of the second degree would say what nobody has seen."""
 # A direction without any variance of places would be known for sure, which nothing is.
 LEAST_OFFSET = 1e-3
 
@@ -66,12 +69,15 @@ def joint_scorer(
         same_score=0.0,
         length=1.0,
         usual=np.zeros(LENGTHS),
+        reach=np.full(LENGTHS, np.inf),
     )
+    lengths = scorer.lengths(data.embeddings)
     return replace(
         scorer,
         same_score=strangers_limit(scorer, data),
         length=float(np.sqrt((scorer.centred(data.embeddings) ** 2).sum(axis=1).mean())),
-        usual=scorer.lengths(data.embeddings).mean(axis=0),
+        usual=lengths.mean(axis=0),
+        reach=REACH * lengths.std(axis=0),
     )
 
 

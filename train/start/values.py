@@ -118,6 +118,7 @@ def _set_axes(score: AxisScore, joint: JointScorer) -> None:
         ("embedding_mean", joint.embedding_mean),
         ("length", np.array(joint.length)),
         ("usual", joint.usual),
+        ("reach", joint.reach),
     ):
         getattr(score, name).copy_(torch.from_numpy(values))
 

@@ -72,6 +72,7 @@ def place_scorer(axes: int = 40, between: float = 2.0) -> JointScorer:
         same_score=5.0,
         length=np.sqrt(axes * (between + 1.0)),
         usual=np.zeros(2),
+        reach=np.ones(2),
     )
 
 

@@ -79,7 +79,12 @@ def test_lengths_are_those_of_training(scorer, data) -> None:
     raw = data.embeddings.astype(np.float64)
     both = [np.log(np.linalg.norm(v, axis=1)) for v in (raw, raw @ scorer.weight.T + scorer.bias)]
     np.testing.assert_allclose(scorer.usual, np.mean(both, axis=1), rtol=1e-12)
-    np.testing.assert_allclose(scorer.lengths(raw).mean(axis=0), 0.0, atol=1e-10)
+    far = np.array(both).T - scorer.usual
+    reach = joint.REACH * far.std(axis=0)
+    np.testing.assert_allclose(scorer.reach, reach, rtol=1e-10)
+    assert (np.abs(far) > reach).any(axis=0).all()
+    expected = np.where(np.abs(far) > reach, np.sign(far) * reach, far)
+    np.testing.assert_allclose(scorer.lengths(raw), expected, atol=1e-10)
 
 
 def test_a_direction_without_offsets_keeps_a_little(generative, data) -> None:
