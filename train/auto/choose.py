@@ -121,7 +121,7 @@ def _few(chooser: _Chooser, facts: Facts, why: str) -> None:
         chooser.set("init.shared_offset", 0.0, "one domain")
     reason = f"{facts.people} people for covariances of {facts.dim} values"
     chooser.set("init.lda_shrinkage", round(families.LDA_SHRINKAGE * scarce, 3), reason)
-    within = scarcity if tiny else families.SHRINKAGE * scarce
+    within = max(scarcity, families.SHRINKAGE) if tiny else families.SHRINKAGE * scarce
     chooser.set("init.shrinkage", round(within, 3), reason)
     chooser.set("init.shrinkage_between", round(families.BETWEEN * scarce, 3), reason)
     folds = min(families.FEW_FOLDS, max(2, facts.people // 4))

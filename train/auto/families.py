@@ -23,7 +23,7 @@ FEW_FOLDS = 5
 LDA_SHRINKAGE, SHRINKAGE, BETWEEN = 64.0, 3.0, 1.0
 """With no more people than values; less in proportion where people are more."""
 TINY = 2.0
-"""Scarcity from which on it is itself the shrinkage, so that scores come near cosines, and a global
+"""Scarcity from which on it is itself the least shrinkage: scores come near cosines, and a global
 calibration is all that can be learnt."""
 FEW_TURNS, MANY_TURNS = (3, 4), (2, 6)
 """Parts held out in turn, of people and of domains; five of people where these are scarce."""

@@ -1,6 +1,7 @@
 """Galleries with speakers of several places, and galleries moved to one."""
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from dcaplda.bin.search_speakers import main
 from dcaplda.runtime import Backend, Gallery, GalleryError, InputError, Places
 from dcaplda.runtime.joint.moved import moved_sides
 from dcaplda.runtime.joint.place import adapted as adapted_scorer
+from dcaplda.runtime.joint.rows import JointModel
 
 pytestmark = pytest.mark.torch
 
@@ -201,9 +203,17 @@ def test_search_speakers_says_what_is_wrong(
 # Moving to a place
 
 
+def far_reaching(joint: JointModel) -> JointModel:
+    """The model with a calibration that is told any length."""
+    return replace(joint, scorer=replace(joint.scorer, reach=np.full(2, 9.0)))
+
+
 def test_one_utterance_is_moved_exactly() -> None:
-    """With the shift before the first normalization and the centre of the second; 1e-9."""
-    joint = joint_model()
+    """With the shift before the first normalization and the centre of the second; 1e-9.
+
+    Its length must be among the conditions, so not beyond their reach.
+    """
+    joint = far_reaching(joint_model())
     adapted = adapted_scorer(joint.scorer, place_pool(20).astype(float))
     assert np.abs(adapted.bias - joint.scorer.bias).max() > 0.01
     calls, seconds = utterances(6, 1)
@@ -216,7 +226,7 @@ def test_one_utterance_is_moved_exactly() -> None:
 
 def test_utterances_that_agree_are_moved_nearly_exactly() -> None:
     """Three of one voice, 5 % noise: x within 0.02 of 2, where not moving it is wrong by more."""
-    joint = joint_model()
+    joint = far_reaching(joint_model())
     adapted = adapted_scorer(joint.scorer, place_pool(20).astype(float))
     calls, seconds = utterances(3, 1, people=1)
     together = np.zeros(3, np.int64)
