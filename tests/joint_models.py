@@ -36,7 +36,7 @@ def joint_torch_model(
         score.embedding_mean.copy_(0.3 * torch.randn(DIM, generator=generator))
         score.length.fill_(2.0)
         score.usual.copy_(torch.tensor([1.5, 1.1]))
-        score.reach.copy_(torch.tensor([0.3, 0.4]))
+        score.reach.copy_(torch.tensor([0.2, 2.5]))
     return model
 
 

@@ -6,8 +6,8 @@ Adaptation moves an utterance before the first normalization (`bias`) and the se
     adapted   x' = length Norm(turn v' - centre')     v' = (w - d) / |w - d|    d = bias - bias'
 
 Of one utterance nothing is lost: v is where the ray from the centre along x meets the unit sphere,
-and |w| is among the conditions (as far as they reach). The mean of several is moved as one utterance of its direction
-and of their usual |w|; how far they agree, the length of the mean, stays as it was.
+and |w| is among the conditions, as far as they reach. The mean of several is moved as one utterance
+of its direction and of their usual |w|; how far they agree, the length of the mean, stays.
 """
 
 import numpy as np
