@@ -242,7 +242,7 @@ def test_a_gallery_is_moved_to_a_place(parent, tmp_path: Path) -> None:
     """Near what enrolling again gives, nearer than not moving; nothing else is left behind."""
     pool = place_pool(30, seed=60)
     office = parent.adapted(pool)
-    calls = {f"s{i}": utterances(1 + i % 3, 200 + i) for i in range(8)}
+    calls = {f"s{i}": utterances(1 + i % 3, 200 + i, people=1) for i in range(8)}
     offset = pool.mean(axis=0)
     enrolled = {name: (x + offset, s) for name, (x, s) in calls.items()}
     gallery = Gallery.open(tmp_path / "old.db", parent)
