@@ -126,7 +126,7 @@ def voiceprints(
         assert seconds is not None
         feature, parameters = config.duration_feature, model.duration_parameters
         timed = [durations.apply(ops, feature, parameters, seconds)]
-        if places:
+        if compiled.joint is not None:
             sizes = (
                 ops.squared_lengths(embeddings, config.embedding_dim),
                 ops.squared_lengths(reduced, config.lda_dim),

@@ -16,7 +16,7 @@ import numpy as np
 from tables import columns
 
 from dcaplda.eval.metrics.scalars import cllr, min_cllr_lin
-from dcaplda.runtime import Backend
+from dcaplda.runtime import Backend, InputError
 from dcaplda.runtime.places import Places
 from dcaplda.runtime.tables.text_tables import read_durations, read_lists, read_words
 from dcaplda.runtime.tables.vectors import read_vectors
@@ -43,6 +43,15 @@ def figures(llrs: np.ndarray, targets: np.ndarray) -> tuple[float, float, float]
     return cllr(target, other, 0.5), min_cllr_lin(target, other, 0.5), cllr(target, other, 0.01)
 
 
+def _accepted(backend: Backend, pool: np.ndarray) -> np.ndarray:
+    """The pool, or nothing where it is refused as one person's."""
+    try:
+        Places(backend, {"here": pool})
+    except InputError:
+        return pool[:0]
+    return pool
+
+
 def scored(backend: Backend, data: Data, trials: list, pools: dict, told: bool) -> np.ndarray:
     """LLRs of (rows of the model, row of the test, target) under these pools."""
     models = sorted({model for model, _, _ in trials})
@@ -50,7 +59,8 @@ def scored(backend: Backend, data: Data, trials: list, pools: dict, told: bool) 
     rows = np.concatenate([np.array(model) for model in models])
     groups = np.repeat(np.arange(len(models)), [len(model) for model in models])
     tests, test_of = np.unique([test for _, test, _ in trials], return_inverse=True)
-    places = Places(backend, pools if told else {"somewhere": []})
+    heard = {name: _accepted(backend, pool) for name, pool in pools.items()}
+    places = Places(backend, heard if told else {"somewhere": []})
 
     def names(chosen: np.ndarray) -> list[str]:
         return list(data.domain[chosen]) if told else ["somewhere"] * len(chosen)
