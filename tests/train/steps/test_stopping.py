@@ -25,6 +25,15 @@ pytestmark = pytest.mark.torch
 FILES = ("model.safetensors", "log.jsonl", "training_summary.json", "summary.txt", "training.html")
 
 
+@pytest.fixture(autouse=True)
+def interruptible():
+    """Ctrl-C reaches these tests and what they start, also where a shell in the background had it
+    ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture(scope="module")
 def world(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("world")
