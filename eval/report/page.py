@@ -1,16 +1,15 @@
 """The report: one HTML page with everything in it, no link outside, light and dark."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from dcaplda.eval.metrics.measure import PER_PRIOR, Settings, prior_name
 from dcaplda.eval.report.palette import SERIES
 from dcaplda.eval.report.pictures import Gallery, Picture, slug
 from dcaplda.eval.report.tables import HEADINGS, show
+from dcaplda.eval.report.templates import fill, write_page
 from dcaplda.eval.report.verdict import summary, verdict
 from dcaplda.eval.results import Part, Result
-from dcaplda.runtime.files import replacing
 
 TEMPLATE = "report.html.j2"
 OPEN_SETS = 3
@@ -21,24 +20,14 @@ Row = dict[str, Any]
 
 def write_report(path: str, gallery: Gallery, title: str) -> None:
     """Draw everything and write the page whole or not at all."""
-    page = render(gallery, title)
-    with replacing(path) as beside:
-        beside.write_text(page, encoding="utf-8")
+    write_page(path, render(gallery, title))
 
 
 def render(gallery: Gallery, title: str) -> str:
     """The page as text."""
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     settings = gallery.work.settings
-    return environment.get_template(TEMPLATE).render(
+    return fill(
+        TEMPLATE,
         title=title,
         systems=[_system(gallery, name, number) for number, name in enumerate(gallery.systems)],
         groups=[prior_name(prior) for prior in settings.priors],

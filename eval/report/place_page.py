@@ -5,9 +5,8 @@ The page takes words and numbers as they are; what they mean is decided where th
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from dcaplda.runtime.files import replacing
+from dcaplda.eval.report.templates import fill, write_page
 
 TEMPLATE = "place.html.j2"
 GRADES = {"nothing": "yes", "adapt": "yes", "collect more": "care", "do not use": "no"}
@@ -47,20 +46,9 @@ class PlacePage:
 
 def write_place_page(path: str, page: PlacePage) -> None:
     """Write the page whole or not at all."""
-    text = render_place(page)
-    with replacing(path) as beside:
-        beside.write_text(text, encoding="utf-8")
+    write_page(path, render_place(page))
 
 
 def render_place(page: PlacePage) -> str:
     """The page as text."""
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template(TEMPLATE).render(page=page, grade=GRADES.get(page.action, ""))
+    return fill(TEMPLATE, page=page, grade=GRADES.get(page.action, ""))

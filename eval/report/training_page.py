@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dcaplda.eval.report.palette import WEB, Palette, inline_svg, rc
-from dcaplda.runtime.files import replacing
+from dcaplda.eval.report.templates import fill, write_page
 
 TEMPLATE = "training.html.j2"
 
@@ -84,24 +84,13 @@ class TrainingPage:
 
 def write_training_page(path: Path, page: TrainingPage) -> None:
     """Write the page whole or not at all."""
-    text = render_training(page)
-    with replacing(path) as beside:
-        beside.write_text(text, encoding="utf-8")
+    write_page(path, render_training(page))
 
 
 def render_training(page: TrainingPage) -> str:
     """The page as text."""
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     drawing = "" if page.curves is None else curves_svg(page.curves)
-    return environment.get_template(TEMPLATE).render(page=page, drawing=drawing)
+    return fill(TEMPLATE, page=page, drawing=drawing)
 
 
 def curves_svg(curves: Curves) -> str:
