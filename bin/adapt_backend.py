@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dcaplda.bin.common.arguments import need
-from dcaplda.bin.common.option_groups import FrameShift, ScpRoot, check_not_negative
+from dcaplda.bin.common.option_groups import FrameShift, ScpRoot, Strict, check_not_negative
 from dcaplda.bin.common.options import Log, Tool, option, run
 from dcaplda.runtime.errors import InputError, UsageError
 
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dcaplda.runtime.place_report import PlaceReport
+    from dcaplda.runtime.bundle.manifest import ModelInfo
+    from dcaplda.runtime.surveys.place import PlaceReport
     from dcaplda.runtime.tables.vectors import VectorTable
 
 USAGE = """Adapt a bundle to a new place (microphone, room, line, language) without labels.
@@ -38,7 +39,7 @@ KALDI = "--from=kaldi"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(FrameShift, ScpRoot):
+class Options(Strict, FrameShift, ScpRoot):
     """Options of adapt-backend."""
 
     report: str = option("", "HTML page: what the place looks like and what to do")
@@ -82,6 +83,8 @@ def _bundle(options: Options, arguments: list[str], log: Log) -> int:
     """Read, describe if asked to, adapt, write."""
     from dcaplda.runtime.adaptation import adapt_bundle, write_adaptation
     from dcaplda.runtime.bundle.manifest import read_info
+    from dcaplda.runtime.extractors.agreement import agree_on_table
+    from dcaplda.runtime.extractors.note import extractor_of
 
     need(USAGE, 0, arguments)
     source, table, target = arguments
@@ -89,7 +92,10 @@ def _bundle(options: Options, arguments: list[str], log: Log) -> int:
     if os.path.realpath(source) == os.path.realpath(target):
         raise UsageError(f"{target}: is the bundle to be adapted; write to another directory")
     pool = _read(table, options, log)
+    known = extractor_of(info.manifest, f"{source}/model.json")
+    agree_on_table(known, table, options.scp_root, log.warning)
     seconds = _seconds(options, pool)
+    _judge(options, info, table, pool, seconds, log)
     # First, as it also tells why a pool cannot be adapted with.
     _describe(options, source, table, pool, seconds, log)
     made = adapt_bundle(source, info, pool.matrix, pool.ids, seconds)
@@ -104,6 +110,29 @@ def _bundle(options: Options, arguments: list[str], log: Log) -> int:
     return 0
 
 
+def _judge(
+    options: Options,
+    info: "ModelInfo",
+    table: str,
+    pool: "VectorTable",
+    seconds: "NDArray[np.float64] | None",
+    log: Log,
+) -> None:
+    """Say, or refuse, what cannot be right: a wrong pool makes a place that does not exist."""
+    from dcaplda.bin.common.likeness import judged_vectors, refuse_strict, settle
+    from dcaplda.runtime.familiarity import read_familiarity
+    from dcaplda.runtime.surveys.mistakes import look_at_seconds
+
+    if pool.ids and pool.matrix.shape[1] != info.embedding_dim:
+        return  # the adaptation says so
+    known = read_familiarity(info.manifest, "model.json")
+    refuse_strict(options, known)
+    found = judged_vectors(table, pool.matrix, known)
+    if seconds is not None and len(seconds):
+        found.append((options.durations, look_at_seconds(seconds, known)))
+    settle(options, found, log)
+
+
 def _describe(
     options: Options,
     source: str,
@@ -115,7 +144,7 @@ def _describe(
     """Say what to do about a place, and write the report where one is asked for."""
     from dcaplda.runtime.adaptation import joint_of
     from dcaplda.runtime.bundle.manifest import read_info
-    from dcaplda.runtime.place_report import AVOID, COLLECT, describe_place, text, verdict
+    from dcaplda.runtime.surveys.place import AVOID, COLLECT, describe_place, text, verdict
     from dcaplda.runtime.tables.specifiers import writing
 
     info = read_info(source)
@@ -138,7 +167,7 @@ def _describe(
 
 def _write_page(path: str, report: "PlaceReport", table: str) -> None:
     from dcaplda.eval.report.place_page import PlacePage, Scale, write_place_page
-    from dcaplda.runtime.place_report import LITTLE, NEAR, WIDE, rows, verdict
+    from dcaplda.runtime.surveys.place import LITTLE, NEAR, WIDE, rows, verdict
 
     judged = verdict(report)
     offset_marks = [(NEAR, "near"), (1.0, "usual"), (report.far, "too far")]
@@ -163,6 +192,7 @@ def _seconds(options: Options, pool: "VectorTable") -> "NDArray[np.float64] | No
     import numpy as np
 
     from dcaplda.runtime.tables.text_tables import read_durations
+    from dcaplda.runtime.values import check_seconds
 
     if not options.durations:
         return None
@@ -173,15 +203,9 @@ def _seconds(options: Options, pool: "VectorTable") -> "NDArray[np.float64] | No
             f"'{options.durations}': {len(missing)} of {len(pool.ids)} utterances have no "
             f"duration, the first is '{missing[0]}'; complete the table, or leave --durations out"
         )
-    found = np.array([table[name] for name in pool.ids], np.float64)
-    bad = np.flatnonzero(~((found > 0) & (found < np.inf)))
-    if len(bad):
-        name = pool.ids[int(bad[0])]
-        raise InputError(
-            f"'{options.durations}': '{name}' has {table[name]:g} seconds; expected a positive "
-            "number of seconds of speech"
-        )
-    return found
+    seconds = {name: table[name] for name in pool.ids}
+    check_seconds(seconds, f"'{options.durations}'")
+    return np.array(list(seconds.values()), np.float64)
 
 
 def _kaldi(options: Options, arguments: list[str], log: Log) -> int:
@@ -193,6 +217,8 @@ def _kaldi(options: Options, arguments: list[str], log: Log) -> int:
     if not options.plda:
         raise UsageError(f"{KALDI} takes --plda=<file>, <unlabelled-rspecifier> and <bundle-dir>")
     need(USAGE, 1, arguments)
+    if options.strict:
+        raise UsageError(f"--strict is for bundles, which tell what training saw, not for {KALDI}")
     if options.report or options.report_text:
         raise UsageError(f"--report and --report-text are for bundles, not for {KALDI}")
     table, target = arguments

@@ -156,7 +156,7 @@ class Places:
         cost_fa: float = 1.0,
     ) -> Verification:
         """Does what was said at `place`, one utterance or several, come from that speaker?"""
-        rule = decision_rule(float(prior), float(cost_miss), float(cost_fa))
+        rule = decision_rule(prior, cost_miss, cost_fa)
         info = self.backend.info
         matrix = checks.embeddings(embedding, "embedding", info.embedding_dim)
         times = checks.seconds(seconds, "durations", len(matrix), info.uses_durations)
@@ -195,7 +195,7 @@ class Places:
             scorer = self.models[current].scorer
             x[chosen] = scorer.projected(matrix[chosen])
             conditions[chosen, LENGTHS_AT] = scorer.lengths(matrix[chosen])
-            conditions[chosen, -1] = scorer.known
+            conditions[chosen, -1] = scorer.knowledge(matrix[chosen])
         made = Sides(x, singles.count, singles.spread, conditions)
         if groups is None:
             return PlacedSides(made, place)

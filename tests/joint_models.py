@@ -1,5 +1,6 @@
 """Small joint models with random weights, their bundles, and their LLRs written out by hand."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -66,12 +67,22 @@ def place_pool(count: int, seed: int = 50) -> np.ndarray:
     return utterances(count, seed)[0] + offset.astype(np.float32)
 
 
+def open_to_all(scorer: JointScorer) -> JointScorer:
+    """An adapted scorer for which every utterance sounds as if it were of its place."""
+    return replace(scorer, edge=-1e3)
+
+
+def closed_to_all(scorer: JointScorer) -> JointScorer:
+    """One for which none does."""
+    return replace(scorer, edge=1e3)
+
+
 def single_sides(scorer: JointScorer, embeddings: np.ndarray, seconds: np.ndarray) -> Sides:
     """Utterances as sides of one each, in float64 and without any graph."""
     count = len(embeddings)
     features = np.log(seconds.astype(np.float64))
     conditions = np.column_stack(
-        [features, scorer.lengths(embeddings), np.zeros(count), np.full(count, scorer.known)]
+        [features, scorer.lengths(embeddings), np.zeros(count), scorer.knowledge(embeddings)]
     )
     return Sides(scorer.projected(embeddings), np.ones(count), np.ones(count), conditions)
 

@@ -3,13 +3,15 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from dcaplda.bin.common.likeness import judged_vectors, settle
 from dcaplda.bin.common.option_groups import PlaceTables
 from dcaplda.bin.common.options import Log
 from dcaplda.bin.common.place_bundles import read_bundles
 from dcaplda.bin.common.trial_sides import Sides
 from dcaplda.bin.common.utterances import Utterances
 from dcaplda.runtime.backend import Backend
-from dcaplda.runtime.errors import InputError
+from dcaplda.runtime.errors import BundleError, InputError
+from dcaplda.runtime.fields import Table
 from dcaplda.runtime.places import PlacedSides, Places
 from dcaplda.runtime.several import offsets_to_groups
 from dcaplda.runtime.tables.text_tables import read_words
@@ -40,6 +42,7 @@ def placed_llrs(
     }
     if options.pool:
         table = read_vectors(options.pool, options.scp_root)
+        settle(options, judged_vectors(options.pool, table.matrix, backend.familiarity), log)
         for name, vector in zip(table.ids, table.matrix, strict=True):
             place = _place(name, place_of, options.places)
             if place in bundles:
@@ -53,7 +56,9 @@ def placed_llrs(
     for name, directory in bundles.items():
         adapted = Backend.load(directory, threads=1)
         places.add(name, adapted)
-        heard[name] = adapted.info.manifest.get("adaptation", {}).get("utterances", 0)
+        told = Table(adapted.info.manifest, f"{directory}/model.json", BundleError, "adapt again")
+        adaptation = told.optional_table("adaptation")
+        heard[name] = 0 if adaptation is None else adaptation.whole("utterances", 0)
     for name, model in zip(places.names, places.models, strict=True):
         known = 100 * model.scorer.known
         log.info(f"place {name}: {heard[name]} utterances heard, {known:.0f} % known")

@@ -29,7 +29,6 @@ top_ns="50 100 200"             # of AS-norm
 systems=                        # default: all of these, and run.sh's own where it is there
 all="paper plda plda-dd d-plda d-plda-dd d-plda-sd d-plda-dsd plda-snorm plda-asnorm cosine"
 bootstrap=200                   # replicates for confidence intervals
-pictures="backend paper plda d-plda-dd d-plda-dsd plda-asnorm cosine"  # systems in the report's pictures
 
 arguments=()
 for argument in "$@"; do
@@ -37,7 +36,7 @@ for argument in "$@"; do
     --help | -h) sed -n '2,11p' "${BASH_SOURCE[0]}" | cut -c3-; exit 0 ;;
     --*=*)
       name=${argument%%=*}; name=${name#--}; name=${name//-/_}
-      case " data train paper stage stop_stage jobs seeds lda_dims side_dims top_ns systems bootstrap pictures " in
+      case " data train paper stage stop_stage jobs seeds lda_dims side_dims top_ns systems bootstrap " in
         *" $name "*) printf -v "$name" '%s' "${argument#*=}" ;;
         *) echo "compare.sh: ERROR: no option '${argument%%=*}'; see --help" >&2; exit 1 ;;
       esac ;;
@@ -193,14 +192,9 @@ if wanted 4; then
     case " $(echo $systems) " in *" $system "*) baseline=$system ;; esac
   done
   eval-scores --print-args=false --bootstrap="$bootstrap" --table="$exp/sets.toml" \
-    --baseline="$baseline" --json="$exp/results.json" --csv="$exp/results.csv" > "$exp/results.txt" 2> "$exp/evaluate.log" ||
+    --baseline="$baseline" --json="$exp/results.json" --csv="$exp/results.csv" --title="Recordings" \
+    --report="$exp/report.html" > "$exp/results.txt" 2> "$exp/evaluate.log" ||
     { tail -1 "$exp/evaluate.log" >&2; exit 1; }
   plan summary "$exp" | tee "$exp/summary.md"
-  # Pictures of every set and system would make a page of 20 MB.
-  shown=$(for s in $systems; do case " $pictures " in *" $s "*) echo "$s" ;; esac; done)
-  plan table "$exp" ${shown:-$systems}
-  eval-scores --print-args=false --bootstrap=0 --table="$exp/sets.toml" --title="Recordings" \
-    --report="$exp/report.html" > /dev/null 2>> "$exp/evaluate.log" ||
-    { tail -1 "$exp/evaluate.log" >&2; exit 1; }
   say "done: $exp/summary.md (means), $exp/results.txt (every domain), $exp/report.html"
 fi

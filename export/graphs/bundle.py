@@ -15,17 +15,9 @@ import onnx
 from dcaplda.export.graphs import names
 from dcaplda.export.graphs.algebra import AffineMap, Array, Compiled, DiagonalForm, compile_backend
 from dcaplda.export.graphs.onnx_ops import Graph, OnnxOps, Symbol
+from dcaplda.export.graphs.place import axis_block, conditions, place_symbols, placed
 from dcaplda.runtime.familiarity import read_side
-from dcaplda.runtime.joint.layout import (
-    AXES,
-    BIAS,
-    CONDITIONS,
-    ROOT,
-    SQUARES,
-    TAIL,
-    Layout,
-    place_constants,
-)
+from dcaplda.runtime.joint.layout import BIAS, TAIL, Layout
 from dcaplda.runtime.joint.scorer import LENGTHS, JointScorer
 from dcaplda.train.model import durations
 from dcaplda.train.model.backend import Backend
@@ -114,13 +106,12 @@ def voiceprints(
     # Both projections are one product: for a single embedding, nodes cost as much as arithmetic.
     weight = np.concatenate([layer.weight for layer in layers])
     bias = np.concatenate([layer.bias for layer in layers])
-    places: dict[str, Symbol] = {}
-    if compiled.joint is not None:
-        assert compiled.scale_dur is not None
-        constants = place_constants(compiled.joint, compiled.scale_dur.dim)
-        places = {name: ops.graph.named(name, value) for name, value in constants.items()}
+    places = place_symbols(ops, compiled.joint) if compiled.joint is not None else {}
     reduced = ops.affine(embeddings, weight, places.get(BIAS, bias))
     joined = ops.normalize_blocks(reduced, widths)
+    if places:
+        reduced, known = placed(ops, places, reduced, joined)
+        joined = ops.normalize(reduced, config.lda_dim)
     timed = []
     if compiled.scale_dur is not None:
         assert seconds is not None
@@ -132,7 +123,7 @@ def voiceprints(
                 ops.squared_lengths(reduced, config.lda_dim),
             )
             lengths = _lengths(ops, compiled.joint, *sizes)
-            timed = [_conditions(ops, places, compiled.scale_dur.dim, timed[0], lengths)]
+            timed = [conditions(ops, compiled.scale_dur.dim, [timed[0], lengths, known])]
     if groups is None:
         parts = ops.split(joined, widths) + timed
     else:
@@ -146,8 +137,9 @@ def voiceprints(
     if compiled.side_reduction is not None:
         side_info = ops.affine(parts[1], *_layer(compiled.side_reduction))
         sources.append(activate(ops, config.side_activation, side_info))
-    if places:
-        blocks = _axis_block(ops, places, parts[0], config.lda_dim)
+    if compiled.joint is not None:
+        known = ops.columns(parts[-1], [compiled.forms()[1].dim - 1])
+        blocks = axis_block(ops, compiled.joint, places, parts[0], known)
     else:
         blocks = _score_block(ops, compiled.score, parts[0])
     if sources:
@@ -162,22 +154,6 @@ def _lengths(ops: OnnxOps, joint: JointScorer, *squares: Symbol) -> Symbol:
     """Logarithms of lengths over the usual, no farther than their reach, of squared lengths."""
     far = ops.log(ops.concat(squares)) * np.full(LENGTHS, 0.5) - joint.usual
     return ops.graph.node("Max", ops.graph.node("Min", far, joint.reach), -joint.reach)
-
-
-def _conditions(
-    ops: OnnxOps, places: Mapping[str, Symbol], dim: int, timed: Symbol, lengths: Symbol
-) -> Symbol:
-    """Durations, lengths, log 1, and how well the place is known."""
-    told = ops.concat([timed, lengths])
-    return ops.graph.node("Gemm", told, np.eye(dim - 2, dim), places[CONDITIONS])
-
-
-def _axis_block(ops: OnnxOps, places: Mapping[str, Symbol], w: Symbol, dim: int) -> list[Symbol]:
-    """z, own, 1, the sums of squares, and no weights: one utterance."""
-    x = ops.graph.node("Gemm", w, places[f"{AXES}.weight"], places[f"{AXES}.bias"])
-    z = ops.normalize(x, dim) * places[ROOT]
-    sums = ops.graph.node("Gemm", z * z, places[f"{SQUARES}.weight"], places[f"{SQUARES}.bias"])
-    return [z, sums]
 
 
 def _layer(layer: AffineMap) -> tuple[Array, Array]:

@@ -15,15 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcaplda.runtime.joint.scorer import LENGTHS, JointScorer
+from dcaplda.runtime.joint.terms import Array
 
 TAIL = 2
 """Columns of the count and of the spread."""
 LENGTHS_AT = slice(-2 - LENGTHS, -2)
 """Of a side's conditions: durations come first, then the lengths of its embeddings, the logarithm
 of the number of utterances, and how well the place is known."""
-BIAS, AXES, ROOT = "joint.bias", "joint.axes", "joint.root"
-SQUARES, CONDITIONS = "joint.squares", "joint.conditions"
-"""Names of constants that a place changes."""
+BIAS, AXES, FACTORS, HALF = "joint.bias", "joint.axes", "joint.factors", "joint.half"
+"""Names of constants in graphs: of the model before any place,"""
+GATE, KNOWN, SHIFT, CENTRE = "joint.gate", "joint.known", "joint.shift", "joint.centre"
+SCORE, ALONE, QUADRATICS = "joint.score", "joint.alone", "joint.quadratics"
+"""and those that a place changes."""
 
 
 @dataclass(frozen=True)
@@ -70,25 +73,38 @@ class Layout:
         return self.tail + TAIL + self.conditions
 
 
-def place_constants(scorer: JointScorer, conditions: int) -> dict[str, NDArray[np.float32]]:
-    """What graphs have of a scorer that adaptation changes, by name, as they use it."""
-    terms = scorer.terms()
-    root = np.sqrt(terms.cross)
-    count = len(scorer.quadratics)
-    squares = np.zeros((len(root), 2 + 2 * count))
-    squares[:, 0] = terms.enroll / terms.cross
-    squares[:, 2 : 2 + count] = (scorer.quadratics / terms.cross).T
-    start = np.zeros(2 + 2 * count)
-    start[:2] = 0.5 * terms.constant, 1.0
-    told = np.zeros(conditions)
-    told[-1] = scorer.known
+def place_constants(scorer: JointScorer) -> dict[str, NDArray[np.float32]]:
+    """What graphs have of a scorer, by name, as they use it.
+
+    A graph works as the scorer before any place does. An utterance that sounds of the place brings
+    k = known, any other k = 0, and k times the constants from SHIFT on is what the place changes.
+    """
+    home = scorer.elsewhere
+    here, there = _score_constants(scorer), _score_constants(home)
+    share = 1.0 / scorer.known if scorer.known > 0 else 0.0
+    # The sums of squares have columns for them and, of one utterance, empty ones for weights.
+    sums = np.concatenate([scorer.quadratics, np.zeros_like(scorer.quadratics)])
+    gate = np.zeros_like(scorer.bias) if scorer.gate is None else scorer.gate
     found = {
-        BIAS: scorer.bias,
-        f"{AXES}.weight": scorer.turn.T,
-        f"{AXES}.bias": -scorer.centre,
-        ROOT: root * scorer.length,
-        f"{SQUARES}.weight": squares,
-        f"{SQUARES}.bias": start,
-        CONDITIONS: told,
+        BIAS: home.bias,
+        f"{AXES}.weight": home.turn.T,
+        f"{AXES}.bias": -home.centre,
+        FACTORS: there[0],
+        HALF: np.array([there[1], 1.0]),
+        f"{GATE}.weight": gate[:, None],
+        f"{GATE}.bias": np.array([-scorer.edge]),
+        KNOWN: np.array([scorer.known]),
+        SHIFT: share * (scorer.bias - home.bias)[None],
+        CENTRE: share * (home.centre - scorer.centre)[None],
+        SCORE: share * (here[0] - there[0])[None],
+        ALONE: np.array([[1.0, 0.0], [share * (here[1] - there[1]), 0.0]]),
+        QUADRATICS: sums.T * scorer.length**2,
     }
     return {name: np.ascontiguousarray(value, np.float32) for name, value in found.items()}
+
+
+def _score_constants(scorer: JointScorer) -> tuple[Array, float]:
+    """Factors of x and of x^2, (2 R,), and half of the constant."""
+    terms, length = scorer.terms(), scorer.length
+    factors = np.concatenate([np.sqrt(terms.cross) * length, terms.enroll * length**2])
+    return factors, 0.5 * terms.constant

@@ -22,15 +22,20 @@ def moved_sides(parent: JointScorer, adapted: JointScorer, sides: Sides) -> Side
     """Sides of the parent as the adapted model would have made them."""
     usual = parent.usual[-1]
     lengths = np.exp(sides.conditions[:, LENGTHS_AT][:, -1] + usual)
-    w = lengths[:, None] * _on_the_sphere(parent, sides.x) + (adapted.bias - parent.bias)
+    v = _on_the_sphere(parent, sides.x)
+    # What does not sound of the place stays as it is.
+    inside = np.ones(len(v), np.bool_) if adapted.gate is None else v @ adapted.gate > adapted.edge
+    w = lengths[:, None] * v + (adapted.bias - parent.bias)
     there = np.linalg.norm(w, axis=1)
     x = (w / there[:, None]) @ adapted.turn.T - adapted.centre
     agreement = np.linalg.norm(sides.x, axis=1) / np.linalg.norm(x, axis=1)
     conditions = sides.conditions.copy()
     far = parent.reach[-1]
-    conditions[:, LENGTHS_AT.stop - 1] = np.clip(np.log(there) - usual, -far, far)
-    conditions[:, -1] = adapted.known
-    return Sides(x * agreement[:, None], sides.count, sides.spread, conditions)
+    told = np.clip(np.log(there) - usual, -far, far)
+    conditions[inside, LENGTHS_AT.stop - 1] = told[inside]
+    conditions[:, -1] = adapted.known * inside
+    moved = np.where(inside[:, None], x * agreement[:, None], sides.x)
+    return Sides(moved, sides.count, sides.spread, conditions)
 
 
 def _on_the_sphere(scorer: JointScorer, x: Array) -> Array:

@@ -5,6 +5,7 @@ many of different people. So pairs are looked at first: the difference of two ut
 place has no offset in it, and tells whether they are of one speaker whatever the place is.
 """
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -19,20 +20,32 @@ normalization when the place is known well; the rest is left to the posterior be
 TRUST = 0.5
 """What the pool's mean counts in the posterior: short utterances scatter more than the model of a
 usual one says, and a place is never quite one place."""
+LEAST_SCATTER = 0.25
+"""Of what the model says of people's scatter towards a place; a few voices may show less."""
 MOST_PAIRED = 1000
 """Utterances whose pairs are looked at; more tell nothing new of how often people return."""
 
 
 def shared_pairs(scorer: JointScorer, x: Array) -> float:
     """Share of pairs of these utterances (n, R) that are of one speaker, as far as can be told."""
-    count = len(x)
-    if count < 2:
+    if len(x) < 2:
         return 0.0
-    if count > MOST_PAIRED:
-        x = x[np.random.default_rng(0).choice(count, MOST_PAIRED, replace=False)]
-    one_speaker = difference_scores(scorer.between, x) > scorer.same_score
+    x = _few(x)
+    one_speaker = _one_speaker(scorer, x)
     np.fill_diagonal(one_speaker, False)
     return float(np.count_nonzero(one_speaker)) / (len(x) * (len(x) - 1))
+
+
+def _few(x: Array) -> Array:
+    if len(x) <= MOST_PAIRED:
+        return x
+    return x[np.random.default_rng(0).choice(len(x), MOST_PAIRED, replace=False)]
+
+
+def _one_speaker(scorer: JointScorer, x: Array) -> NDArray[np.bool_]:
+    """Which pairs of utterances (n, R) seem to be of one speaker; (n, n)."""
+    found: NDArray[np.bool_] = difference_scores(scorer.between, x) > scorer.same_score
+    return found
 
 
 def difference_scores(between: Array, x: Array) -> Array:
@@ -57,7 +70,8 @@ def adapted(scorer: JointScorer, embeddings: NDArray[np.floating]) -> JointScore
     if len(embeddings) == 0:
         return scorer
     found = posterior(scorer, embeddings)
-    return replace(found, quadratics=quadratic_basis(found.between, found.offset))
+    basis = quadratic_basis(found.between, found.offset, scorer.offset)
+    return replace(found, quadratics=basis)
 
 
 def posterior(scorer: JointScorer, embeddings: NDArray[np.floating]) -> JointScorer:
@@ -69,17 +83,59 @@ def posterior(scorer: JointScorer, embeddings: NDArray[np.floating]) -> JointSco
     count = len(pool)
     if count == 0:
         return scorer
-    people = effective_people(count, shared_pairs(scorer, scorer.centred(pool)))
+    x = scorer.centred(pool)
+    people = effective_people(count, shared_pairs(scorer, x))
     evidence = TRUST / (scorer.between / people + 1.0 / count)
     left = 1.0 / (1.0 / scorer.offset + evidence)
     known = float(np.mean(evidence * left))
     shift = SHIFT * known * (pool.mean(axis=0) - scorer.embedding_mean)
     moved = replace(scorer, bias=scorer.bias - scorer.weight @ shift)
     found = moved.centred(pool).mean(axis=0)
+    gate, edge = _gate(scorer, x, known)
     return replace(
         moved,
         centre=scorer.centre + evidence * left * found,
         offset=left,
         known=known,
         heard=people,
+        gate=gate,
+        edge=edge,
+        parent_bias=scorer.bias,
+        parent_centre=scorer.centre,
     )
+
+
+def _gate(scorer: JointScorer, x: Array, known: float) -> tuple[Array, float]:
+    """Direction of w, and the value along it from which on an utterance is taken for the place's.
+
+    Utterances lie along the pool's mean m, weighed by the scatter of people, at t = x' m / (b + 1).
+    Those of the place are around what people of the pool who differ show of one another, those of
+    any other place around 0 and scatter more; the edge is where both are as likely.
+    """
+    scatter = scorer.between + 1.0
+    along = x.mean(axis=0) / scatter
+    few = _few(x)
+    strangers = ~_one_speaker(scorer, few)
+    np.fill_diagonal(strangers, False)
+    if strangers.any():
+        products = (few / scatter) @ few.T
+        here = max(float(products[strangers].mean()), 0.0)
+    else:
+        here = known * float(x.mean(axis=0) @ along)
+    if not here > 0:
+        return np.zeros_like(along), -1.0  # nothing sets the place apart
+    of_people = float(along**2 @ scatter)
+    of_places = of_people + float(along**2 @ scorer.offset)
+    spread = max(LEAST_SCATTER * of_people, float((x @ along).var()))
+    spread = min(spread, of_places)
+    edge = _crossing(here, spread, of_places)
+    return scorer.turn.T @ along, edge + float(scorer.centre @ along)
+
+
+def _crossing(here: float, spread: float, elsewhere: float) -> float:
+    """Below `here`, where the densities N(here, spread) and N(0, elsewhere) are equal."""
+    slope = here / spread
+    bend = 0.5 * (1.0 / elsewhere - 1.0 / spread)
+    level = -0.5 * here * slope + 0.5 * math.log(elsewhere / spread)
+    root = math.sqrt(slope * slope - 4.0 * bend * level)
+    return 2.0 * level / (-slope - root)

@@ -6,15 +6,22 @@ without the others, and two rows of any numbers, or of two places, can be compar
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dcaplda.runtime.checks import finite_llrs
 from dcaplda.runtime.errors import BundleError, InputError
 from dcaplda.runtime.joint.layout import TAIL, Layout
-from dcaplda.runtime.joint.scorer import JointScorer, form_scores, read_scorer
-from dcaplda.runtime.joint.terms import Array
+from dcaplda.runtime.joint.scorer import (
+    JointScorer,
+    form_scores,
+    mostly_inside,
+    read_scorer,
+    side_terms,
+)
+from dcaplda.runtime.joint.terms import Array, Terms
 
 Float32 = NDArray[np.float32]
 _ACROSS = ("scale_across", "shift_across")
@@ -68,6 +75,14 @@ class Sides:
         return Sides(self.x[rows], self.count[rows], self.spread[rows], self.conditions[rows])
 
 
+class Kind(NamedTuple):
+    """What decides which terms serve a side."""
+
+    spread: float
+    inside: bool
+    """Whether it sounds as if it were of the model's place."""
+
+
 def joined_sides(sides: Sequence[Sides]) -> Sides:
     """Sides one after the other."""
     names = ("x", "count", "spread", "conditions")
@@ -97,15 +112,36 @@ class JointModel:
         counted = (count >= 1) & (count < np.inf) & (spread > 0) & (spread <= 1)
         if not counted.all():
             raise InputError("voiceprints: the number of utterances is not kept in them")
-        x = matrix[:, : layout.axes].copy()
-        for value in np.unique(spread):
-            x[spread == value] *= self._root / self.scorer.terms(float(value)).cross
-        return Sides(x, count, spread, matrix[:, layout.tail + TAIL :])
+        found = Sides(
+            matrix[:, : layout.axes].copy(), count, spread, matrix[:, layout.tail + TAIL :]
+        )
+        for kind, chosen in self._kinds(found):
+            scorer = self._scorer_of(kind)
+            found.x[chosen] *= np.sqrt(scorer.terms().cross) / scorer.terms(kind.spread).cross
+        return found
 
-    @property
-    def _root(self) -> Array:
-        root: Array = np.sqrt(self.scorer.terms().cross)
-        return root
+    def inside(self, sides: Sides) -> NDArray[np.bool_]:
+        """Which sides sound as if they were of this model's place: half of their utterances do."""
+        return mostly_inside(sides.conditions, self.scorer.known)
+
+    def _kinds(self, sides: Sides) -> "list[tuple[Kind, NDArray[np.int64]]]":
+        """Sides that the same terms serve, by their rows."""
+        inside = self.inside(sides)
+        pairs = np.stack([sides.spread, inside], axis=1)
+        kinds, number = np.unique(pairs, axis=0, return_inverse=True)
+        number = number.reshape(-1)
+        return [
+            (Kind(float(spread), bool(here)), np.flatnonzero(number == place))
+            for place, (spread, here) in enumerate(kinds)
+        ]
+
+    def _scorer_of(self, kind: "Kind") -> JointScorer:
+        return self.scorer if kind.inside else self.scorer.elsewhere
+
+    def _terms(self, enroll: "Kind", test: "Kind", place: "JointModel | None") -> Terms:
+        """The form of sides of these kinds; the tests are of `place`, if it is another one."""
+        sides = (self.scorer, enroll.inside), ((place or self).scorer, test.inside)
+        return side_terms(sides, (enroll.spread, test.spread), place is None)
 
     def merged(
         self,
@@ -182,18 +218,18 @@ class JointModel:
 
     def rows(self, sides: Sides) -> Float32:
         """Voiceprints of sides, to be compared by the graphs with single tests; (n, K)."""
-        layout, single = self.layout, self.scorer.terms()
+        layout = self.layout
         made = np.zeros((len(sides), layout.width))
         squares = sides.x**2
         made[:, layout.sums] = squares @ self.scorer.quadratics.T
-        for value in np.unique(sides.spread):
-            chosen = sides.spread == value
-            terms = self.scorer.terms(float(value))
-            made[chosen, : layout.axes] = sides.x[chosen] * (terms.cross / self._root)
+        for kind, chosen in self._kinds(sides):
+            scorer = self._scorer_of(kind)
+            terms, single = scorer.terms(kind.spread), scorer.terms()
+            made[chosen, : layout.axes] = sides.x[chosen] * (terms.cross / np.sqrt(single.cross))
             # A single test brings half of its own constant, and x^2 as against a single enrolment.
             own = terms.constant - 0.5 * single.constant
             made[chosen, layout.own] = squares[chosen] @ terms.enroll + own
-            if value != 1.0:
+            if kind.spread != 1.0:
                 made[chosen, layout.weights] = self.scorer.quadratics @ (terms.test - single.test)
         made[:, layout.own + 1] = 1.0
         for start, form in zip(layout.calibration, (self.scale, self.shift), strict=True):
@@ -209,19 +245,15 @@ class JointModel:
         `place` is the model of the tests, if their place is another one.
         """
         scores = np.zeros((len(enroll), len(test)))
-        for one in np.unique(enroll.spread):
-            for other in np.unique(test.spread):
-                i, j = np.flatnonzero(enroll.spread == one), np.flatnonzero(test.spread == other)
-                terms = (
-                    self.scorer.terms(float(one), float(other))
-                    if place is None
-                    else self.scorer.across(place.scorer, float(one), float(other))
-                )
+        tests = (place or self)._kinds(test)
+        for one, i in self._kinds(enroll):
+            for other, j in tests:
+                terms = self._terms(one, other, place)
                 scores[np.ix_(i, j)] = form_scores(terms, enroll.x[i], test.x[j])
         scale, shift = self._calibration(place)
         alpha = scale.values(enroll.conditions, test.conditions)
         llrs: Array = alpha * scores + shift.values(enroll.conditions, test.conditions)
-        return llrs
+        return finite_llrs(llrs)
 
     def _calibration(self, place: "JointModel | None") -> tuple[CalibrationForm, CalibrationForm]:
         usual = self.scale, self.shift
@@ -230,14 +262,11 @@ class JointModel:
     def pair_llrs(self, enroll: Sides, test: Sides, place: "JointModel | None" = None) -> Array:
         """The same row by row; (n,)."""
         scores = np.zeros(len(enroll))
-        for one in np.unique(enroll.spread):
-            for other in np.unique(test.spread):
-                chosen = (enroll.spread == one) & (test.spread == other)
-                terms = (
-                    self.scorer.terms(float(one), float(other))
-                    if place is None
-                    else self.scorer.across(place.scorer, float(one), float(other))
-                )
+        tests = (place or self)._kinds(test)
+        for one, i in self._kinds(enroll):
+            for other, j in tests:
+                chosen = np.intersect1d(i, j, assume_unique=True)
+                terms = self._terms(one, other, place)
                 left, right = enroll.x[chosen], test.x[chosen]
                 values = left * right * terms.cross
                 values += left**2 * terms.enroll + right**2 * terms.test
@@ -246,7 +275,7 @@ class JointModel:
         scale, shift = self._calibration(place)
         alpha = scale.pair_values(enroll.conditions, test.conditions)
         llrs: Array = alpha * scores + shift.pair_values(enroll.conditions, test.conditions)
-        return llrs
+        return finite_llrs(llrs)
 
     def adapted(self, scorer: JointScorer) -> "JointModel":
         """The same calibration with the scorer of a place."""

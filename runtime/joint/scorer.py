@@ -4,7 +4,8 @@ It is the readable definition of what graphs and voiceprints of several utteranc
 oracle of their tests, and what training and adaptation work with.
 """
 
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ QUADRATICS = 10
 """Sums of squares that a test brings; the LLR loses less than 1e-6 by their being so few."""
 LENGTHS = 2
 """Conditions that an embedding's own lengths are: before and after LDA."""
+PLACE = {"gate", "parent_bias", "parent_centre"}
+"""What only a scorer that is adapted to a place has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +30,9 @@ class JointScorer:
 
     The second normalization is around the centre of the place: without it an utterance that lies
     far from where it is expected says more, for or against, than any utterance can.
+
+    Of a scorer that is adapted to a place, an utterance that does not sound as if it came from
+    there (`inside`) is scored as one of whose place nothing is known: `elsewhere`.
     """
 
     weight: Array
@@ -62,12 +68,62 @@ class JointScorer:
     """How well the place is known, from 0 to below 1: what calibration is told."""
     heard: float = 0.0
     """Effective number of people that it is known from."""
+    gate: Array | None = None
+    """Direction in which the place differs from any other, of w before the place's shift, (R,)."""
+    edge: float = -1.0
+    """Along it, from where on an utterance sounds as if it were of the place."""
+    parent_bias: Array | None = None
+    parent_centre: Array | None = None
+    """`bias` and `centre` of the scorer that was adapted."""
+
+    @property
+    def elsewhere(self) -> "JointScorer":
+        """The scorer as it was before it was adapted."""
+        if self.gate is None or self.parent_bias is None or self.parent_centre is None:
+            return self
+        return replace(
+            self,
+            bias=self.parent_bias,
+            centre=self.parent_centre,
+            offset=self.prior_offset,
+            known=0.0,
+            heard=0.0,
+            gate=None,
+        )
+
+    def inside(self, embeddings: NDArray[np.floating]) -> NDArray[np.bool_]:
+        """Which utterances (n, D) sound as if they were of the place; all, if it is any place."""
+        if self.gate is None:
+            return np.ones(len(embeddings), np.bool_)
+        w = self.elsewhere._reduced(embeddings)
+        found: NDArray[np.bool_] = w @ self.gate > self.edge * np.linalg.norm(w, axis=1)
+        return found
+
+    def knowledge(self, embeddings: NDArray[np.floating]) -> Array:
+        """How well the place of each utterance is known, (n,)."""
+        told: Array = self.known * self.inside(embeddings).astype(np.float64)
+        return told
+
+    def _by_place(
+        self, embeddings: NDArray[np.floating], values: "Callable[[JointScorer, Array], Array]"
+    ) -> Array:
+        """Values of each utterance by this scorer, or of those of elsewhere by the one before."""
+        matrix = np.asarray(embeddings, np.float64)
+        inside = self.inside(matrix)
+        found = values(self, matrix)
+        if not inside.all():
+            found[~inside] = values(self.elsewhere, matrix[~inside])
+        return found
 
     def centred(self, embeddings: NDArray[np.floating]) -> Array:
         """x of single utterances before the second normalization; (n, D) -> (n, R)."""
+        return self._by_place(embeddings, JointScorer._centred)
+
+    def _centred(self, embeddings: Array) -> Array:
         w = self._reduced(embeddings)
         w /= np.linalg.norm(w, axis=1, keepdims=True)
-        return w @ self.turn.T - self.centre
+        x: Array = w @ self.turn.T - self.centre
+        return x
 
     def projected(self, embeddings: NDArray[np.floating]) -> Array:
         """x of single utterances; (n, D) -> (n, R)."""
@@ -80,7 +136,10 @@ class JointScorer:
 
         Noise and a strange place shorten an embedding: calibration is told.
         """
-        both = np.asarray(embeddings, np.float64), self._reduced(embeddings)
+        return self._by_place(embeddings, JointScorer._lengths)
+
+    def _lengths(self, embeddings: Array) -> Array:
+        both = embeddings, self._reduced(embeddings)
         found = [np.log(np.linalg.norm(values, axis=1)) for values in both]
         lengths: Array = np.clip(np.stack(found, axis=1) - self.usual, -self.reach, self.reach)
         return lengths
@@ -110,7 +169,48 @@ class JointScorer:
 
     def arrays(self) -> dict[str, Array]:
         """Everything, by name, to be stored."""
-        return {f.name: np.asarray(getattr(self, f.name), np.float64) for f in fields(self)}
+        found = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {k: np.asarray(v, np.float64) for k, v in found.items() if v is not None}
+
+
+def mostly_inside(conditions: Array, known: float) -> NDArray[np.bool_]:
+    """Which sides sound as if they were of the place, by their conditions (n, F).
+
+    The last one is the mean of what single utterances have, `known` or 0; half of them are enough,
+    and a half that was rounded is one too.
+    """
+    found: NDArray[np.bool_] = conditions[:, -1] >= 0.499 * known
+    return found
+
+
+def side_terms(
+    sides: tuple[tuple[JointScorer, bool], tuple[JointScorer, bool]],
+    spreads: tuple[float, float],
+    same_place: bool = True,
+) -> Terms:
+    """The form of two sides, each with the scorer of its place and whether it sounds of there."""
+    enroll, test = (scorer if inside else scorer.elsewhere for scorer, inside in sides)
+    if not same_place:
+        return enroll.across(test, *spreads)
+    if sides[0][1] == sides[1][1]:
+        return enroll.terms(*spreads)
+    return _meeting_terms(enroll, test, *spreads)
+
+
+def _meeting_terms(enroll: JointScorer, test: JointScorer, u: float, v: float) -> Terms:
+    """Of one place, but only one side sounds of there: what the rows of either model give.
+
+    Each brings its own part as against a single utterance of its own model, and of the cross term
+    its root: the same that a plain product of two voiceprints comes to.
+    """
+    one, other = enroll.terms(u, 1.0), test.terms(1.0, v)
+    single, alone = enroll.terms(), test.terms()
+    return Terms(
+        one.cross * other.cross / np.sqrt(single.cross * alone.cross),
+        one.enroll + other.enroll - alone.enroll,
+        one.test - single.test + other.test,
+        one.constant - 0.5 * single.constant + other.constant - 0.5 * alone.constant,
+    )
 
 
 def form_scores(terms: Terms, enroll: Array, test: Array) -> Array:
@@ -122,7 +222,11 @@ def form_scores(terms: Terms, enroll: Array, test: Array) -> Array:
 def read_scorer(arrays: Any, place: str) -> JointScorer:
     """A scorer from stored arrays, all sizes and values checked."""
     try:
-        found = {f.name: np.asarray(arrays[f.name], np.float64) for f in fields(JointScorer)}
+        found = {
+            f.name: np.asarray(arrays[f.name], np.float64)
+            for f in fields(JointScorer)
+            if f.name not in PLACE or f.name in arrays
+        }
     except (KeyError, ValueError, TypeError, OSError) as error:
         raise BundleError(f"{place}: {error!r} is missing or wrong; export again") from None
     rank, dim = found["weight"].shape if found["weight"].ndim == 2 else (0, 0)
@@ -131,7 +235,8 @@ def read_scorer(arrays: Any, place: str) -> JointScorer:
     }
     shapes |= {"turn": (rank, rank), "embedding_mean": (dim,), "weight": (rank, dim)}
     shapes |= {"usual": (LENGTHS,), "reach": (LENGTHS,)}
-    numbers = ("correlation", "same_score", "length", "known", "heard")
+    shapes |= {name: (rank,) for name in PLACE if name in found}
+    numbers = ("correlation", "same_score", "length", "known", "heard", "edge")
     shapes |= {name: () for name in numbers}
     shapes["quadratics"] = (len(np.atleast_1d(found["quadratics"])), rank)
     for name, shape in shapes.items():
@@ -142,21 +247,26 @@ def read_scorer(arrays: Any, place: str) -> JointScorer:
             raise BundleError(f"{place}: '{name}' holds a variance that is not above 0")
     if not (0 <= found["correlation"] < 1 and 0 <= found["known"] < 1):
         raise BundleError(f"{place}: 'correlation' or 'known' is not from 0 to below 1")
+    if (found["known"] > 0) != (len(found.keys() & PLACE) == len(PLACE)):
+        raise BundleError(f"{place}: a part of what adaptation leaves is missing; adapt again")
     if not found["length"] > 0 or not (found["reach"] >= 0).all():
         raise BundleError(f"{place}: 'length' or 'reach' is below what it can be")
     scalars = {name: float(found.pop(name)) for name in numbers}
     return JointScorer(**found, **scalars)  # type: ignore[arg-type]
 
 
-def quadratic_basis(between: Array, offset: Array, count: int = QUADRATICS) -> Array:
+def quadratic_basis(between: Array, *offsets: Array, count: int = QUADRATICS) -> Array:
     """Rows in which the squares of a single test utterance are summed; (count, R).
 
     The coefficients of x_t^2 are smooth functions of the enrolment's spread, so a few combinations
     of axes carry them for every number of enrolled utterances: the main directions over a grid.
+    Utterances of a place and of elsewhere have `offsets` of their own, and one basis.
     """
-    single = pair_terms(between, (offset, offset), (1.0, 1.0)).test
     spreads = np.geomspace(1e-3, 1.0, 200)
-    rows = [pair_terms(between, (offset, offset), (u, 1.0)).test - single for u in spreads]
+    rows = []
+    for offset in offsets:
+        single = pair_terms(between, (offset, offset), (1.0, 1.0)).test
+        rows += [pair_terms(between, (offset, offset), (u, 1.0)).test - single for u in spreads]
     directions: Array = np.linalg.svd(np.array(rows), full_matrices=False)[2][:count]
     if len(directions) < count:  # fewer axes than that: sums of nothing fill up
         missing = np.zeros((count - len(directions), directions.shape[1]))

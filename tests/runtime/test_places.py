@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from joint_models import joint_bundle, place_pool, utterances
+from joint_models import joint_bundle, open_to_all, place_pool, utterances
 from kaldi_files import write_scp
 from random_models import DIM
 from scipy.stats import multivariate_normal
@@ -41,11 +41,14 @@ def gaussian(x: np.ndarray, y: np.ndarray, variances, shared: np.ndarray) -> flo
 @pytest.mark.parametrize("sides", [("office", "phone"), ("office", "car"), ("phone", "phone")])
 def test_the_llr_is_that_of_the_places_densities(backend, pools, count, sides) -> None:
     places = Places(backend, pools)
+    places.models = [model.adapted(open_to_all(model.scorer)) for model in places.models]
     (enroll, enroll_seconds), (test, test_seconds) = utterances(count, 1), utterances(1, 2)
     enrolled = places.sides(enroll, enroll_seconds, [sides[0]] * count, np.zeros(count, int))
     tested = places.sides(test, test_seconds, [sides[1]])
     parent = backend.joint
-    one, other = (adapted(parent.scorer, np.asarray(pools[s]).reshape(-1, DIM)) for s in sides)
+    one, other = (
+        open_to_all(adapted(parent.scorer, np.asarray(pools[s]).reshape(-1, DIM))) for s in sides
+    )
     x, y = one.projected(enroll).mean(axis=0), other.projected(test)[0]
     b, u = one.between, one.correlation + (1.0 - one.correlation) / count
     variances = one.offset + b + u, other.offset + b + 1.0

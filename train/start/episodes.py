@@ -3,7 +3,7 @@
 Each episode holds out some people, or a whole group of domains, picks one of their domains as the
 place, lets 0 to 200 utterances of other people of that place be heard, and compares means of one to
 ten utterances with means of one to four. What calibrates on these has seen offsets estimated as
-they will be.
+they will be, and now and then (WRONG) from utterances of quite another place.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcaplda.runtime.joint.place import posterior
-from dcaplda.runtime.joint.scorer import JointScorer, form_scores
+from dcaplda.runtime.joint.scorer import JointScorer, form_scores, side_terms
 from dcaplda.runtime.joint.terms import Array
 from dcaplda.train.data.folds import Part
 from dcaplda.train.data.labelled import TrainingData
@@ -26,6 +26,8 @@ HEARD = (0, 0, 0, 5, 10, 30, 30, 100, 200)
 """Of the numbers in these lists one is drawn."""
 KNOWN_PLACE = 0.25
 """Share of episodes of people held out (of a place that training knows) with utterances heard."""
+WRONG = 0.1
+"""Share of pools that are of another place than the trials: somebody's mistake."""
 SINGLES_EACH, SEVERAL_EACH = 8, 4
 """Sides drawn of each speaker."""
 MOST_PEOPLE = 100
@@ -139,6 +141,8 @@ def _episode(
             in_pool = np.isin(data.identity[rows], listeners)
             others, rows = rows[in_pool], rows[~in_pool]
         trial_rows.append(rows)
+        if heard and rng.random() < WRONG:
+            others = _another_place(data, part, place, rng)
         pools.append(rng.permutation(others)[:heard])
     scorers = [posterior(held_out, data.embeddings[pool]) for pool in pools]
     if one_place:
@@ -157,24 +161,19 @@ def _episode(
         for few in (targets, nontargets)
     )
     spreads = [scorers[0].spread(plan.n_enroll), scorers[1].spread(plan.n_test)]
-    terms = scorers[0].terms(*spreads) if one_place else scorers[0].across(scorers[1], *spreads)
-    means = [
-        scorer.projected(data.embeddings[side.ravel()]).reshape(*side.shape, -1).mean(axis=1)
-        for scorer, side in zip(scorers, (enroll, test), strict=True)
-    ]
-    scores = form_scores(terms, *means)
+    means, conditions = [], []
+    for scorer, side in zip(scorers, (enroll, test), strict=True):
+        vectors = data.embeddings[side.ravel()]
+        means.append(_side_means(scorer.projected(vectors), side))
+        told = [
+            source.features[side].mean(axis=1),
+            _side_means(scorer.lengths(vectors), side),
+            np.full(len(side), np.log(side.shape[1])),
+            scorer.knowledge(vectors).reshape(side.shape).mean(axis=1),
+        ]
+        conditions.append(np.column_stack(told))
+    scores = _scores(scorers, means, conditions, (spreads[0], spreads[1]), one_place)
     chosen = np.concatenate([targets, nontargets])
-    conditions = [
-        np.column_stack(
-            [
-                source.features[side].mean(axis=1),
-                _mean_lengths(scorer, data, side),
-                np.full(len(side), np.log(side.shape[1])),
-                np.full(len(side), scorer.known),
-            ]
-        )
-        for scorer, side in zip(scorers, (enroll, test), strict=True)
-    ]
     return Episode(
         scores[chosen[:, 0], chosen[:, 1]],
         np.arange(len(chosen)) < len(targets),
@@ -187,10 +186,42 @@ def _episode(
     )
 
 
-def _mean_lengths(scorer: JointScorer, data: TrainingData, side: Rows) -> Array:
-    """Of the utterances of each side, (n, count) -> (n, 2)."""
-    found: Array = scorer.lengths(data.embeddings[side.ravel()]).reshape(*side.shape, -1)
-    return found.mean(axis=1)
+def _another_place(data: TrainingData, part: Part, place: int, rng: np.random.Generator) -> Rows:
+    """Utterances of a place of other people, which somebody took for this one; none if none is."""
+    groups = data.domain_group[data.domain[part.others]]
+    elsewhere = part.others[groups != data.domain_group[place]]
+    if not len(elsewhere):
+        return elsewhere
+    domain = rng.choice(np.unique(data.domain[elsewhere]))
+    return elsewhere[data.domain[elsewhere] == domain]
+
+
+def _scores(
+    scorers: list[JointScorer],
+    means: list[Array],
+    conditions: list[Array],
+    spreads: tuple[float, float],
+    one_place: bool,
+) -> Array:
+    """Every enrolment with every test, each by what it sounds like: of its place or of another."""
+    inside = [
+        told[:, -1] >= 0.5 * scorer.known for scorer, told in zip(scorers, conditions, strict=True)
+    ]
+    scores = np.zeros((len(means[0]), len(means[1])))
+    for here in (True, False):
+        for there in (True, False):
+            i, j = np.flatnonzero(inside[0] == here), np.flatnonzero(inside[1] == there)
+            if len(i) and len(j):
+                sides = (scorers[0], here), (scorers[1], there)
+                terms = side_terms(sides, spreads, one_place)
+                scores[np.ix_(i, j)] = form_scores(terms, means[0][i], means[1][j])
+    return scores
+
+
+def _side_means(values: Array, side: Rows) -> Array:
+    """Of the utterances of each side, (n * count, F) -> (n, F)."""
+    found: Array = values.reshape(*side.shape, -1).mean(axis=1)
+    return found
 
 
 def _sides(data: TrainingData, rows: Rows, count: int, rng: np.random.Generator) -> Rows:

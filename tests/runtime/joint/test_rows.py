@@ -8,6 +8,7 @@ from joint_models import (
     joint_model,
     joint_torch_model,
     one_side,
+    open_to_all,
     place_pool,
     single_sides,
     utterances,
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.torch
 def test_llr_is_that_of_the_densities_times_the_calibration(n, m, correlation, heard) -> None:
     """Within 1e-8: float64 on both sides."""
     joint = joint_model(1, correlation)
-    joint = joint.adapted(adapted(joint.scorer, place_pool(heard)))
+    joint = joint.adapted(open_to_all(adapted(joint.scorer, place_pool(heard))))
     enroll, test = utterances(n, 10 + n), utterances(m, 20 + m)
     found = joint.llrs(one_side(joint, *enroll), one_side(joint, *test))
     expected = density_llr(joint_torch_model(1, correlation), joint.scorer, enroll, test)
@@ -112,7 +113,7 @@ def test_rows_without_a_number_of_utterances_are_refused(column: int, value: flo
 def test_across_places_shares_the_speaker_alone() -> None:
     """Offsets of their own on either side: cov(x_e, x_t) is b against 0; written out, 1e-8."""
     joint = joint_model()
-    other = joint.adapted(adapted(joint.scorer, place_pool(8)))
+    other = joint.adapted(open_to_all(adapted(joint.scorer, place_pool(8))))
     enroll, test = one_side(joint, *utterances(2, 1)), one_side(other, *utterances(1, 2))
     terms = joint.scorer.across(other.scorer, float(enroll.spread[0]), float(test.spread[0]))
     expected = 0.0

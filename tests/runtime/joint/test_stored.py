@@ -1,7 +1,6 @@
 """joint.npz: the same bytes every time, and nothing but a BundleError for a damaged one."""
 
 import io
-import json
 import pickle
 import shutil
 import zipfile
@@ -9,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bundles import edit_manifest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from joint_models import joint_bundle, joint_model
 
 from dcaplda.runtime import Backend, BundleError
-from dcaplda.runtime.bundle.manifest import sha256
+from dcaplda.runtime.bundle.checksums import sha256
 from dcaplda.runtime.joint.stored import joint_bytes, parse_joint
 
 pytestmark = pytest.mark.torch
@@ -157,9 +157,7 @@ def bundle(tmp_path: Path) -> Path:
 def replace_joint(bundle: Path, content: bytes) -> None:
     """Another joint.npz whose sha256 model.json believes."""
     (bundle / "joint.npz").write_bytes(content)
-    manifest = json.loads((bundle / "model.json").read_text())
-    manifest["joint"]["sha256"] = sha256(content)
-    (bundle / "model.json").write_text(json.dumps(manifest))
+    edit_manifest(bundle, lambda m: m["joint"].update(sha256=sha256(content)))
 
 
 def test_a_bundle_with_a_damaged_file_does_not_load(bundle: Path, tmp_path: Path) -> None:
@@ -190,16 +188,13 @@ def test_a_file_of_another_model_does_not_load(bundle: Path) -> None:
 
 @pytest.mark.parametrize("entry", ["x", [], {}, {"file": "joint.npz"}, {"sha256": 3}, 7])
 def test_a_wrong_entry_of_model_json_is_a_bundle_error(bundle: Path, entry) -> None:
-    manifest = json.loads((bundle / "model.json").read_text())
-    (bundle / "model.json").write_text(json.dumps({**manifest, "joint": entry}))
+    edit_manifest(bundle, lambda m: m.update(joint=entry))
     with pytest.raises(BundleError):
         Backend.load(bundle)
 
 
 def test_a_file_outside_the_bundle_is_not_read(bundle: Path) -> None:
     (bundle.parent / "joint.npz").write_bytes(CONTENT)
-    manifest = json.loads((bundle / "model.json").read_text())
-    manifest["joint"]["file"] = "../joint.npz"
-    (bundle / "model.json").write_text(json.dumps(manifest))
+    edit_manifest(bundle, lambda m: m["joint"].update(file="../joint.npz"))
     with pytest.raises(BundleError, match="outside"):
         Backend.load(bundle)

@@ -31,14 +31,11 @@ class Watched:
     def lengths(self, embeddings: np.ndarray) -> np.ndarray:
         return embeddings[:, :2] + self.known
 
+    def knowledge(self, embeddings: np.ndarray) -> np.ndarray:
+        return np.full(len(embeddings), self.known)
+
     def spread(self, count: float) -> float:
         return 1.0 / count
-
-    def terms(self, *spreads: float) -> str:
-        return "one place"
-
-    def across(self, other: Any, *spreads: float) -> str:
-        return "two places"
 
 
 @dataclass
@@ -71,7 +68,12 @@ def drawn(monkeypatch, source: Source, part: Part, whole: bool, seed: int = 0) -
         log.append(terms)
         return np.arange(len(enroll) * len(test)).reshape(len(enroll), len(test))
 
+    def side_terms(sides: Any, spreads: Any, same_place: bool) -> str:
+        return "one place" if same_place else "two places"
+
     monkeypatch.setattr(episodes, "posterior", adapted)
+    monkeypatch.setattr(episodes, "side_terms", side_terms)
+    monkeypatch.setattr(episodes, "WRONG", 0.0)
     monkeypatch.setattr(episodes, "form_scores", form_scores)
     rng = np.random.default_rng(seed)
     found = []
