@@ -1,9 +1,9 @@
 """Time and memory of eval-scores on long lists, from files to the last metric.
 
 Makes trials and scores of 5 and of 24 million lines (the full matrix of 2236 and of 4903
-utterances, VoxCeleb-like ids), and a list of 37,720 trials over 40 speakers for the bootstrap;
-runs the tool on each as a process of its own. The metrics alone, without reading, are timed
-on the same scores in memory.
+utterances, VoxCeleb-like ids), a list of 37,720 trials over 40 speakers (the size of VoxCeleb1-O)
+and a table of 71 sets and 10 systems for the intervals; runs the tool on each as a process of its
+own. The metrics alone, without reading, are timed on the same scores in memory.
 
     python bench/eval.py                everything (two minutes and 4 GB of disk)
     python bench/eval.py --quick        without the 24 million
@@ -21,8 +21,28 @@ import polars as pl
 from timing import table
 
 from dcaplda.eval.metrics.measure import Settings, measure
+from dcaplda.eval.people import PeopleOfSet
+from dcaplda.eval.resampling.resampler import Resampler
+from dcaplda.eval.trials.conditions import SideFiles, SideTables
+from dcaplda.eval.trials.ids import IdTable
+from dcaplda.eval.trials.joining import join, read_scores
+from dcaplda.eval.trials.keys import read_key
 
 Scores = tuple[np.ndarray, np.ndarray]
+Shape = tuple[int, int, int]
+"""Speakers, target and nontarget trials of a set."""
+VOXCELEB_O: Shape = (40, 18_860, 18_860)
+N_EACH = 120
+"""Utterances of a speaker."""
+STYLE: dict = {"include_header": False, "separator": " "}
+SHAPES = (
+    (11, 1562, 3960), (11, 1430, 3960), (10, 1125, 3600), (10, 708, 3480), (10, 168, 1660),
+    (6, 648, 2160), (6, 576, 2160), (5, 507, 1800), (10, 657, 3540), (10, 578, 3540),
+    (5, 720, 1800), (5, 720, 1800), (11, 388, 1980), (10, 267, 1800), (10, 165, 1740),
+    (10, 37, 440), (6, 108, 1080), (5, 102, 900), (10, 163, 1800), (5, 360, 900),
+    (30, 4291, 10800), (10, 1440, 3600), (30, 1076, 5400), (10, 597, 1800),
+)  # fmt: skip
+"""Shapes of the development sets of the recordings, by domain."""
 
 
 def write_matrix(folder: Path, n_utterances: int) -> Scores:
@@ -46,38 +66,56 @@ def write_matrix(folder: Path, n_utterances: int) -> Scores:
                     "score": values,
                 }
             )
-            style = {"include_header": False, "separator": " "}
-            frame.select("enroll", "test", "label").write_csv(trials, **style)
-            frame.select("enroll", "test", "score").write_csv(scores, float_precision=5, **style)
+            frame.select("enroll", "test", "label").write_csv(trials, **STYLE)
+            frame.select("enroll", "test", "score").write_csv(scores, float_precision=5, **STYLE)
             kept[0].append(values[same])
             kept[1].append(values[~same])
     return np.concatenate(kept[0]).astype(float), np.concatenate(kept[1]).astype(float)
 
 
-def write_speakers(folder: Path) -> None:
-    """37,720 trials, half of them targets, over 40 speakers (the size of VoxCeleb1-O)."""
-    rng = np.random.default_rng(1)
-    n_trials, n_speakers, n_each = 37_720, 40, 120
-    first = rng.integers(0, n_speakers, 4 * n_trials)
-    same = rng.random(first.size) < 0.5
-    second = np.where(same, first, (first + rng.integers(1, n_speakers, first.size)) % n_speakers)
-    which = rng.integers(0, n_each, (2, first.size))
-    _, fresh = np.unique(
-        (first * n_each + which[0]) * n_speakers * n_each + second * n_each + which[1],
-        return_index=True,
-    )
-    chosen = rng.permutation(fresh)[:n_trials]
+def write_set(place: Path, shape: Shape, n_systems: int, seed: int) -> None:
+    """Files `place`.trials and .utt2spk, and scores of systems .0, .1 and so on."""
+    rng = np.random.default_rng(seed)
+    n_speakers, n_target, n_nontarget = shape
+    sides = np.hstack(
+        [_pairs(rng, n_speakers, n_target, True), _pairs(rng, n_speakers, n_nontarget, False)]
+    )[:, rng.permutation(n_target + n_nontarget)]
+    speaker = sides // N_EACH
+    same = speaker[0] == speaker[1]
+    people = [f"s{u // N_EACH}" for u in range(n_speakers * N_EACH)]
+    names = np.array([f"{who}-{u % N_EACH}" for u, who in enumerate(people)])
+    pl.DataFrame({"utterance": names, "speaker": people}).write_csv(f"{place}.utt2spk", **STYLE)
+    frame = pl.DataFrame({"enroll": names[sides[0]], "test": names[sides[1]]})
+    label = pl.Series("label", np.where(same, "target", "nontarget"))
+    frame.with_columns(label).write_csv(f"{place}.trials", **STYLE)
     effect = rng.normal(0, 1, n_speakers)
-    with open(folder / "trials", "w") as trials, open(folder / "scores", "w") as scores:
-        for i in chosen:
-            pair = f"s{first[i]}-{which[0, i]} s{second[i]}-{which[1, i]}"
-            value = (4 if same[i] else -4) + effect[first[i]] + effect[second[i]]
-            trials.write(f"{pair} {'target' if same[i] else 'nontarget'}\n")
-            scores.write(f"{pair} {value + rng.normal(0, 3):.5f}\n")
-    with open(folder / "utt2spk", "w") as stream:
-        for s in range(n_speakers):
-            for i in range(n_each):
-                stream.write(f"s{s}-{i} s{s}\n")
+    base = np.where(same, 4.0, -4.0) + effect[speaker[0]] + effect[speaker[1]]
+    for system in range(n_systems):
+        score = pl.Series("score", base + rng.normal(0, 3, same.size))
+        frame.with_columns(score).write_csv(f"{place}.{system}", float_precision=5, **STYLE)
+
+
+def _pairs(rng: np.random.Generator, n_speakers: int, n_trials: int, same: bool) -> np.ndarray:
+    """Two utterances (2, n_trials) of each of as many different trials."""
+    first = rng.integers(0, n_speakers, 4 * n_trials)
+    other = rng.integers(1, n_speakers, first.size)
+    second = first if same else (first + other) % n_speakers
+    sides = np.stack([first, second]) * N_EACH + rng.integers(0, N_EACH, (2, first.size))
+    sides = np.unique(sides, axis=1)
+    return sides[:, rng.permutation(sides.shape[1])[:n_trials]]
+
+
+def write_table(folder: Path) -> None:
+    """Sets and systems as the recordings' recipe has them with evaluation sets: 71 and 10."""
+    lines = []
+    for number in range(71):
+        shape = SHAPES[number % len(SHAPES)]
+        write_set(folder / f"set{number}", shape, 10, number)
+        lines += ["[[set]]", f'name = "set{number}"', f'trials = "set{number}.trials"']
+        lines += [f'utt2spk = "set{number}.utt2spk"', f'group = "group{number % 5}"']
+    for system in range(10):
+        lines += ["[[system]]", f'name = "system{system}"', f'scores = "{{set}}.{system}"']
+    (folder / "sets.toml").write_text("\n".join(lines) + "\n")
 
 
 def run_tool(*arguments: str) -> tuple[str, str, str]:
@@ -114,25 +152,61 @@ def bench_matrix(n_utterances: int, limits: tuple[float, float]) -> list[tuple[s
 
 
 def bench_bootstrap() -> list[tuple[str, ...]]:
-    """Rows of the table for the bootstrap."""
+    """Rows of the table for the intervals of one set, and of many sets and systems."""
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        write_speakers(folder)
-        figures = run_tool(
-            f"--utt2spk={folder}/utt2spk",
-            "--bootstrap=1000",
-            f"{folder}/trials",
-            f"{folder}/scores",
-        )
-    what = "37,720 trials, 1000 bootstrap replicates"
-    return [(what, *figures, "at most 60 s")]
+        place = Path(name) / "set"
+        write_set(place, VOXCELEB_O, 1, 1)
+        one = run_tool(f"--utt2spk={place}.utt2spk", f"{place}.trials", f"{place}.0")
+        write_table(Path(name))
+        many = run_tool("--bootstrap=200", f"--table={name}/sets.toml")
+    n_trials = sum(VOXCELEB_O[1:])
+    return [
+        (f"{n_trials:,} trials, 1000 replicates", *one, "at most 3 s"),
+        ("71 sets, 10 systems, 200 replicates", *many, "at most 60 s"),
+        (f"{n_trials:,} trials, replicates alone", "", *_alone(), ""),
+    ]
+
+
+def _alone() -> list[str]:
+    """What `print_alone` prints, without threads of numpy's, as the tool has none."""
+    command = [sys.executable, __file__, "--alone"]
+    alone = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=alone, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def print_alone() -> None:
+    """Processor time of all draws at once, and how much longer one by one takes; no files."""
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name) / "set"
+        write_set(place, VOXCELEB_O, 1, 1)
+        ids = IdTable()
+        key = read_key(f"{place}.trials", ids)
+        joined = join(key, read_scores(f"{place}.0", ids, like=key))
+        tables = SideTables.read(SideFiles(utt2spk=f"{place}.utt2spk"))
+        people = PeopleOfSet(tables, 1000, 0).of(joined, ids.names)
+    assert people is not None and people.trials is not None and people.counts is not None
+    resampler = Resampler(*joined.split(), people.trials, Settings())
+    start = time.process_time()
+    for batch in resampler.batches(people.counts):
+        resampler.rows(batch)
+    at_once = time.process_time() - start
+    start = time.process_time()
+    for counts in people.counts[::10]:
+        resampler.plain(*people.trials.weights(counts))
+    one_by_one = 10 * (time.process_time() - start)
+    print(f"{at_once:.2f} s")
+    print(f"({one_by_one / at_once:.1f} times as long one by one)")
 
 
 def main() -> None:
     """Print the table."""
-    rows = bench_bootstrap() + bench_matrix(2236, (12.0, 4.0))
+    if "--alone" in sys.argv:
+        print_alone()
+        return
+    rows = bench_bootstrap() + bench_matrix(2236, (3.0, 4.0))
     if "--quick" not in sys.argv:
-        rows += bench_matrix(4903, (60.0, 4.0))
+        rows += bench_matrix(4903, (15.0, 4.0))
     print(table(rows, ("eval-scores", "time", "processor", "peak memory", "wanted")))
 
 

@@ -1,8 +1,9 @@
 """eval-scores: metrics, pictures and a report from score files and trial keys."""
 
+import math
+import os
 import sys
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dcaplda.bin.common.option_groups import (
@@ -11,16 +12,22 @@ from dcaplda.bin.common.option_groups import (
     Joined,
     Seed,
     Speakers,
+    Threads,
     TrialList,
+    check_not_negative,
 )
-from dcaplda.bin.common.options import Log, Tool, option, run
+from dcaplda.bin.common.options import Log, Tool, command, option, run
+from dcaplda.bin.common.progress import Progress
+from dcaplda.bin.common.version import version
 from dcaplda.runtime.errors import UsageError
 
 if TYPE_CHECKING:
+    from dcaplda.eval.comparison import Comparison
+    from dcaplda.eval.differences import Difference
     from dcaplda.eval.evaluation import Work
     from dcaplda.eval.metrics.measure import Settings
+    from dcaplda.eval.report.findings import Findings
     from dcaplda.eval.report.model_card import ModelCard
-    from dcaplda.eval.report.pictures import Gallery
     from dcaplda.eval.results import Result
     from dcaplda.eval.sets import SetSpec, SystemSpec
 
@@ -37,13 +44,16 @@ Usage: eval-scores [options] <trials> <scores> [<scores> ...]
 e.g.: eval-scores data/test/trials exp/scores
  or: eval-scores --names=plda,dca --utt2spk=data/test/utt2spk --utt2dur=data/test/utt2dur \\
 --report=report.html data/test/trials exp/plda.scores exp/dca.scores
+ or: eval-scores --table=sets.toml --against=accepted.json --fail-if-worse
+ or: eval-scores --utt2spk=data/test/utt2spk --model=exp/bundle --validation=report.html \\
+data/test/trials exp/scores
  or: printf '2.1 target\\n-3.0 nontarget\\n0.5 target\\n-0.2 nontarget\\n' | eval-scores -
-See also: score-trials, docs/metrics.md
+See also: score-trials, docs/metrics.md, docs/validation.md
 """
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Joined, TrialList, Seed, Costs, Speakers, FrameShift):
+class Options(Joined, TrialList, Seed, Costs, Speakers, FrameShift, Threads):
     """Options of eval-scores."""
 
     table: str = option("", "TOML file of [[set]] and [[system]], in place of the arguments")
@@ -55,8 +65,11 @@ class Options(Joined, TrialList, Seed, Costs, Speakers, FrameShift):
     utt2spk: str = option("", "speakers: gives intervals by bootstrap over speakers")
     utt2dur: str = option("", "seconds of speech: gives results per pair of duration bins")
     utt2dom: str = option("", "domains: gives results per pair of domains")
+    utt2sess: str = option("", "sessions, for --validation: which recordings are of one occasion")
     duration_bins: str = option("4,8,16,32", "seconds between the duration bins")
     bootstrap: int = option(1000, "bootstrap replicates; 0: no intervals")
+    against: str = option("", "JSON file of an earlier evaluation: what got better or worse since")
+    fail_if_worse: bool = option(False, "exit 1 if --against finds anything worse, or gone")
     baseline: str = option("", "system that the others' differences in Cllr are measured from")
     confidence: float = option(0.95, "confidence of the intervals")
     # Trials without a label say nothing here.
@@ -66,11 +79,16 @@ class Options(Joined, TrialList, Seed, Costs, Speakers, FrameShift):
     allow_unlabelled: bool = option(False, "trials without a label are left out")
     json: str = option("", "write JSON to a file; alone or '-': to stdout, no table", bare="-")
     csv: str = option("", "write CSV to a file; alone or '-': to stdout, no table", bare="-")
+    validation: str = option("", "write a validation of one system for non-engineers (HTML, JSON)")
     report: str = option("", "write an HTML page with tables and pictures")
     plots: str = option("", "write the pictures as files into this directory")
     plot_format: str = option("pdf", "pdf, png or svg, for --plots")
     model: str = option("", "bundle directory of the first system, for the report's model card")
     title: str = option("Speaker verification scores", "title of the report")
+    usable: float = option(
+        0.05, "cost lost at the Bayes threshold up to which the report calls scores usable"
+    )
+    with_care: float = option(0.15, "the same for usable with care; 1: deciding without scores")
 
     def check(self) -> None:
         """Check ranges."""
@@ -78,6 +96,14 @@ class Options(Joined, TrialList, Seed, Costs, Speakers, FrameShift):
             raise ValueError(f"--bootstrap={self.bootstrap}: expected 0 or more")
         if not 0.0 < self.confidence < 1.0:
             raise ValueError(f"--confidence={self.confidence:g}: expected between 0 and 1")
+        for name in ("usable", "with_care"):
+            check_not_negative(self, name)
+        if not self.usable <= self.with_care < math.inf:
+            raise ValueError(
+                f"--with-care={self.with_care:g}: expected no less than --usable={self.usable:g}"
+            )
+        if self.fail_if_worse and not self.against:
+            raise ValueError("--fail-if-worse needs --against=FILE, an earlier --json=FILE")
         if self.plot_format not in ("pdf", "png", "svg"):
             raise ValueError(f"--plot-format={self.plot_format}: expected pdf, png or svg")
 
@@ -97,19 +123,11 @@ def _settings(options: Options) -> "Settings":
     return Settings(priors, options.cost_miss, options.cost_fa, options.normalize_dcf, options.eer)
 
 
-def _bar(steps: Iterable[int], label: str) -> Iterable[int]:
-    """A progress bar, on a terminal only."""
-    if not sys.stderr.isatty():
-        return steps
-    from tqdm import tqdm
-
-    return tqdm(steps, desc=f"bootstrap {label}", leave=False)
-
-
 def _work(options: Options) -> "Work":
     from dcaplda.eval.evaluation import Work
     from dcaplda.eval.trials.conditions import check_edges
     from dcaplda.eval.trials.keys import Allowance
+    from dcaplda.runtime.cores import available_threads
 
     return Work(
         settings=_settings(options),
@@ -121,7 +139,7 @@ def _work(options: Options) -> "Work":
         seed=options.seed,
         edges=check_edges(_numbers(options.duration_bins, "duration-bins")),
         with_curves=bool(options.report or options.plots),
-        bar=_bar,
+        threads=options.threads or available_threads(),
     )
 
 
@@ -133,7 +151,12 @@ def _plan(options: Options, arguments: list[str]) -> "tuple[list[SetSpec], list[
     from dcaplda.eval.trials.conditions import SideFiles
 
     files = SideFiles(
-        options.utt2spk, options.utt2dur, options.utt2dom, options.spk2utt, options.frame_shift
+        options.utt2spk,
+        options.utt2dur,
+        options.utt2dom,
+        options.spk2utt,
+        options.frame_shift,
+        options.utt2sess,
     )
     if options.table:
         if arguments:
@@ -142,7 +165,7 @@ def _plan(options: Options, arguments: list[str]) -> "tuple[list[SetSpec], list[
     if not arguments:
         raise UsageError("nothing to evaluate: give <trials> <scores>, '-' or --table; see --help")
     if len(arguments) == 1:
-        for name in ("utt2spk", "utt2dur", "utt2dom"):
+        for name in ("utt2spk", "utt2dur", "utt2dom", "utt2sess", "validation"):
             if getattr(options, name):
                 raise UsageError(f"--{name} needs ids: give <trials> <scores>, not score lines")
         return [], []
@@ -166,10 +189,12 @@ def _check_outputs(options: Options) -> None:
     to_stdout = [name for name in ("json", "csv") if _destination(getattr(options, name)) == "-"]
     if len(to_stdout) > 1:
         raise UsageError("--json and --csv cannot both go to stdout; name a file for one")
-    for name in ("json", "csv", "report"):
+    for name in ("json", "csv", "report", "validation"):
         value = getattr(options, name)
         if value:
-            check_output(value if name == "report" else _destination(value))
+            check_output(_destination(value) if name in ("json", "csv") else value)
+    if options.validation and not options.validation.endswith((".html", ".htm")):
+        raise UsageError(f"--validation={options.validation}: expected a name that ends in .html")
 
 
 def _warn(results: "list[Result]", log: Log) -> None:
@@ -185,59 +210,118 @@ def _warn(results: "list[Result]", log: Log) -> None:
                 log.warning(f"{result.system} on {result.set}: {count} trials {words}; left out")
 
 
-def _print(results: "list[Result]", options: Options, settings: "Settings") -> None:
+def _print(
+    results: "list[Result]",
+    found: "list[Difference]",
+    since: "Comparison | None",
+    options: Options,
+    settings: "Settings",
+) -> None:
     """Write the tables: text to stdout unless JSON or CSV goes there."""
-    from dcaplda.eval.differences import differences
     from dcaplda.eval.report import tables
     from dcaplda.runtime.tables.specifiers import writing
 
     quiet = False
-    found = differences(results, options.baseline, options.confidence) if options.baseline else []
+    changes = since.differences if since else []
     made = {
-        "json": lambda: tables.json_text(results, settings, found),
-        "csv": lambda: tables.csv_text(results, settings),
+        "json": lambda place: tables.json_text(results, settings, found, changes, place != "-"),
+        "csv": lambda _: tables.csv_text(results, settings),
     }
     for name, text in made.items():
         place = _destination(getattr(options, name))
         if place:
             quiet |= place == "-"
             with writing(place) as stream:
-                stream.write(text().encode())
+                stream.write(text(place).encode())
     if quiet:
         return
     sys.stdout.write(tables.text_table(results, settings, options.confidence))
-    if found:
-        sys.stdout.write(f"\nDifference from {options.baseline}")
-        sys.stdout.write(" (* the interval leaves out zero)\n" if found[0].intervals else "\n")
-        sys.stdout.write(tables.difference_table(found, settings))
+    for name, differences in ((options.baseline, found), (options.against, changes)):
+        if differences:
+            has_intervals = any(difference.intervals for difference in differences)
+            sys.stdout.write(f"\nDifference from {name}")
+            sys.stdout.write(" (* the interval leaves out zero)\n" if has_intervals else "\n")
+            sys.stdout.write(tables.difference_table(differences, settings))
     for result in results:
         if result.parts:
             sys.stdout.write(f"\n{result.system} on {result.set}, by condition\n")
             sys.stdout.write(tables.condition_table(result, settings))
 
 
+def _judged(since: "Comparison", options: Options, log: Log) -> int:
+    """Say what changed since an earlier evaluation; the exit status."""
+    for text in since.sentences(-1):
+        log.info(text)
+    for text in since.sentences(1):
+        log.warning(text)
+    for words, places in (
+        ("was evaluated then and not now", since.gone),
+        ("has no intervals: other people, another seed, or no --utt2spk", since.unpaired),
+    ):
+        if places:
+            more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+            log.warning(f"{places[0]}{more} {words}")
+    log.info(f"against {options.against}: {since.summary(options.confidence)}")
+    if not options.fail_if_worse or not (since.changed(1) or since.gone or since.unpaired):
+        return 0
+    log.error(f"worse than {options.against}, or not comparable with it (--fail-if-worse)")
+    return 1
+
+
+def _set_threads(options: Options) -> None:
+    """The threads are ours: those of numpy's library would wait for one another."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if options.threads:
+        os.environ.setdefault("POLARS_MAX_THREADS", str(options.threads))
+
+
 def body(options: Options, arguments: list[str], log: Log) -> int:
     """Evaluate every set, then write tables, pictures and the report."""
+    _set_threads(options)
     _check_outputs(options)
     sets, systems = _plan(options, arguments)
     work = _work(options)
-    cards = _cards(options, systems) if options.report or options.plots else {}
+    pages = options.report or options.plots or options.validation
+    cards = _cards(options, systems) if pages else {}
+    maker = None
+    if options.validation:
+        from dcaplda.eval.validation.making import Maker
 
-    from dcaplda.eval.evaluation import evaluate_lines, evaluate_set
+        card = cards.get(systems[0].name) if systems else None
+        maker = Maker(sets, systems, card, work, options.table)
+        work = replace(work, examine=maker.examine)
+
+    from dcaplda.eval.comparison import compare, read_earlier
+    from dcaplda.eval.differences import differences
+    from dcaplda.eval.evaluation import evaluate, evaluate_lines
     from dcaplda.eval.results import averages
 
+    earlier = read_earlier(options.against) if options.against else {}
     if not sets:
         results = [evaluate_lines(arguments[0], work)]
     else:
-        results = [result for spec in sets for result in evaluate_set(spec, systems, work)]
+        with Progress(len(sets) * len(systems) * work.steps, "evaluation", log) as progress:
+            results = evaluate(sets, systems, replace(work, advance=progress.advance))
     _warn(results, log)
     means = averages(results, work.confidence)
-    _print(results + means, options, work.settings)
+    found: list[Difference] = []
+    if options.baseline:
+        found = differences(results + means, options.baseline, options.confidence)
+    since = None
+    if options.against:
+        since = compare(results + means, earlier, options.against, options.confidence)
+    _print(results + means, found, since, options, work.settings)
     if options.plots or options.report:
-        from dcaplda.eval.report.pictures import Gallery
+        from dcaplda.eval.report.findings import Findings
 
-        _draw(Gallery(results, means, cards, work), options, log)
-    return 0
+        references = frozenset(system.name for system in systems if system.reference)
+        _draw(Findings(results, means, work, cards, found, references), options, log)
+    if maker:
+        title = options.title if options.title != Options().title else ""
+        line = command(TOOL, options, arguments)
+        written = maker.write(options.validation, results, title, line, version())
+        log.info(f"wrote the validation {' and '.join(written)}")
+    return _judged(since, options, log) if since else 0
 
 
 def _cards(options: Options, systems: "list[SystemSpec]") -> "dict[str, ModelCard]":
@@ -250,15 +334,19 @@ def _cards(options: Options, systems: "list[SystemSpec]") -> "dict[str, ModelCar
     return {name: read_card(place) for name, place in bundles.items()}
 
 
-def _draw(gallery: "Gallery", options: Options, log: Log) -> None:
+def _draw(findings: "Findings", options: Options, log: Log) -> None:
     """Pictures as files, and the report."""
     if options.plots:
-        n_files = gallery.write_files(options.plots, options.plot_format)
+        from dcaplda.eval.report.pictures import Gallery
+
+        n_files = Gallery(findings).write_files(options.plots, options.plot_format)
         log.info(f"wrote {n_files} pictures to {options.plots}")
     if options.report:
-        from dcaplda.eval.report.page import write_report
+        from dcaplda.eval.page.scores_page import write_scores_page
+        from dcaplda.eval.verdict.costs import Limits
 
-        write_report(options.report, gallery, options.title)
+        limits = Limits(options.usable, options.with_care)
+        write_scores_page(options.report, findings, limits, options.title)
         log.info(f"wrote the report {options.report}")
 
 

@@ -39,12 +39,13 @@ def differences(results: list[Result], baseline: str, confidence: float) -> list
         if result.system == baseline:
             continue
         names = list(result.values)
+        values = {name: result.values[name] - other.values[name] for name in names}
         spans: dict[str, Interval] = {}
         if result.replicates is not None and other.replicates is not None:
             with np.errstate(invalid="ignore"):  # both infinite: no difference is known
                 rows = result.replicates - other.replicates
-            spans = dict(zip(names, intervals(rows, confidence), strict=True))
-        values = {name: result.values[name] - other.values[name] for name in names}
+            found_spans = intervals(rows, confidence, list(values.values()))
+            spans = dict(zip(names, found_spans, strict=True))
         average = bool(result.average_of)
         found.append(Difference(result.system, baseline, result.set, average, values, spans))
     return found

@@ -1,31 +1,48 @@
 """Reads the files of a set, joins them and measures every system on it."""
 
-import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from dcaplda.eval.metrics.bootstrap import TrialSpeakers, intervals, replicates
+from dcaplda.eval.metrics.bootstrap import DrawCounts
 from dcaplda.eval.metrics.curves import curves
-from dcaplda.eval.metrics.measure import Settings, WeightedMeasure, measure
+from dcaplda.eval.metrics.measure import Settings, measure
 from dcaplda.eval.metrics.scores import Floats
-from dcaplda.eval.results import Facts, Interval, Part, Result
+from dcaplda.eval.people import People, PeopleOfSet
+from dcaplda.eval.resampling.resampler import Resampler
+from dcaplda.eval.results import Facts, Part, Result, spans
 from dcaplda.eval.sets import SetSpec, SystemSpec
+from dcaplda.eval.threads import in_threads
 from dcaplda.eval.trials import conditions as cond
+from dcaplda.eval.trials.ids import IdTable
 from dcaplda.eval.trials.joining import Joined, join, read_score_label_lines, read_scores
 from dcaplda.eval.trials.keys import Allowance, TrialKey, read_key
-from dcaplda.eval.trials.lines import IdTable
 from dcaplda.runtime.errors import DcapldaError, InputError
 from dcaplda.runtime.tables.columns import Columns
 
-Bar = Callable[[Iterable[int], str], Iterable[int]]
+Advance = Callable[[int], None]
+"""Told the number of replicates that were done; called from several threads."""
+LARGE = 100 << 20
+"""Bytes of a trial list from which sets are evaluated one by one, for the sake of memory."""
 
 
-def no_bar(steps: Iterable[int], _: str) -> Iterable[int]:
-    """A progress bar that shows nothing."""
-    return steps
+def nobody_waits(_: int) -> None:
+    """Progress that is not shown."""
+
+
+@dataclass(frozen=True)
+class Examined:
+    """All that is known of a system on a set, for whoever wants to look closer."""
+
+    joined: Joined
+    names: list[str]
+    tables: cond.SideTables
+    people: People | None
+    target: Floats
+    nontarget: Floats
 
 
 @dataclass(frozen=True)
@@ -42,7 +59,24 @@ class Work:
     seed: int = 0
     edges: tuple[float, ...] = cond.DEFAULT_EDGES
     with_curves: bool = False
-    bar: Bar = no_bar
+    threads: int = 1
+    advance: Advance = nobody_waits
+    examine: Callable[[Examined], Any] | None = None
+    """A closer look at each system on each set, kept as `Result.examined`."""
+
+    @property
+    def steps(self) -> int:
+        """What `advance` is told in all of one system on one set."""
+        return max(1, self.n_replicates)
+
+
+def evaluate(sets: list[SetSpec], systems: list[SystemSpec], work: Work) -> list[Result]:
+    """Results of every system on every set, set by set; several sets at a time."""
+    sizes = [Path(spec.trials).stat().st_size for spec in sets if Path(spec.trials).is_file()]
+    at_once = 1 if max(sizes, default=0) > LARGE else min(work.threads, len(sets))
+    within = replace(work, threads=max(1, work.threads // at_once))
+    found = in_threads(lambda spec: evaluate_set(spec, systems, within), sets, at_once)
+    return [result for results in found for result in results]
 
 
 def evaluate_set(spec: SetSpec, systems: list[SystemSpec], work: Work) -> list[Result]:
@@ -50,13 +84,14 @@ def evaluate_set(spec: SetSpec, systems: list[SystemSpec], work: Work) -> list[R
     ids = IdTable()
     key = read_key(spec.trials, ids, work.allow, work.form, work.columns)
     tables = cond.SideTables.read(spec.files)
-    return [_evaluate(spec, system, key, tables, work) for system in systems]
+    people = PeopleOfSet(tables, work.n_replicates, work.seed)
+    return [_evaluate(spec, system, key, people, work) for system in systems]
 
 
 def _evaluate(
-    spec: SetSpec, system: SystemSpec, key: TrialKey, tables: cond.SideTables, work: Work
+    spec: SetSpec, system: SystemSpec, key: TrialKey, people: PeopleOfSet, work: Work
 ) -> Result:
-    scores = read_scores(system.scores_of(spec.name), key.ids, work.columns)
+    scores = read_scores(system.scores_of(spec.name), key.ids, work.columns, key)
     joined = join(key, scores, work.allow)
     del scores
     names = key.ids.names
@@ -65,16 +100,12 @@ def _evaluate(
         found = measure(target, nontarget, work.settings)
     except InputError as error:
         raise InputError(f"set '{spec.name}', system '{system.name}': {error}") from None
-    speakers = cond.trial_speakers(joined, names, tables) if tables.speaker else None
-    spans: dict[str, Interval] = {}
+    who = people.of(joined, names)
     rows = None
-    if speakers is not None and work.n_replicates:
-        _check_speakers(joined, names, speakers, tables)
-        drawn = TrialSpeakers.of(speakers[0], speakers[1], joined.labels)
-        label = f"{system.name} on {spec.name}"
-        people = [tables.speaker_of(names[i]) for i in np.unique([joined.enroll, joined.test])]
-        rows = _replicates(target, nontarget, drawn, work, _draw_seed(people, work.seed), label)
-        spans = dict(zip(work.settings.names, intervals(rows, work.confidence), strict=True))
+    if who is not None and who.trials is not None:
+        rows = _replicates(target, nontarget, who, work)
+    else:
+        work.advance(work.steps)
     return Result(
         system.name,
         spec.name,
@@ -83,55 +114,31 @@ def _evaluate(
         nontarget.size,
         found.values,
         found.affine,
-        spans,
-        tuple(_parts(joined, names, tables, work)),
+        spans(found.values, rows, work.confidence),
+        tuple(_parts(joined, names, people.tables, work)),
         joined.counts,
-        _facts(joined, names, tables, speakers),
+        _facts(joined, names, people.tables, None if who is None else who.n_speakers),
         curves(target, nontarget, work.settings) if work.with_curves else None,
         further_groups=spec.further_groups,
         replicates=rows,
+        draws="" if who is None else who.draws,
+        examined=None
+        if work.examine is None
+        else work.examine(Examined(joined, names, people.tables, who, target, nontarget)),
     )
 
 
-def _check_speakers(
-    joined: Joined, names: list[str], speakers: np.ndarray, tables: cond.SideTables
-) -> None:
-    """The labels and utt2spk must tell the same story, or there is no sampling theory."""
-    wrong = (speakers[0] == speakers[1]) != joined.labels
-    if not wrong.any():
-        return
-    place = int(np.argmax(wrong))
-    label = "target" if joined.labels[place] else "nontarget"
-    pair = names[joined.enroll[place]], names[joined.test[place]]
-    who = tables.speaker_of(pair[0]), tables.speaker_of(pair[1])
-    raise InputError(
-        f"'{tables.files.utt2spk}': speakers of '{pair[0]}' and '{pair[1]}' are '{who[0]}' and "
-        f"'{who[1]}', but the trial is labelled {label} ({np.count_nonzero(wrong)} such trials); "
-        "correct one of the files"
-    )
+def _replicates(target: Floats, nontarget: Floats, who: People, work: Work) -> Floats:
+    assert who.trials is not None and who.counts is not None
+    resampler = Resampler(target, nontarget, who.trials, work.settings)
 
+    def rows(counts: DrawCounts) -> Floats:
+        found = resampler.rows(counts)
+        work.advance(counts.shape[0])
+        return found
 
-def _draw_seed(people: list[str], seed: int) -> list[int]:
-    """A seed that sets of the same people share, and sets of other people do not.
-
-    So versions of one set, as short and full, vary together in an average, and different sets
-    independently.
-    """
-    return [seed, zlib.crc32("\n".join(sorted(set(people))).encode())]
-
-
-def _replicates(
-    target: Floats,
-    nontarget: Floats,
-    speakers: TrialSpeakers,
-    work: Work,
-    seed: list[int],
-    label: str,
-) -> Floats:
-    weighted = WeightedMeasure(target, nontarget, work.settings)
-    return replicates(
-        weighted, speakers, work.n_replicates, seed, lambda steps: work.bar(steps, label)
-    )
+    batches = list(resampler.batches(who.counts, work.threads))
+    return np.concatenate(list(in_threads(rows, batches, work.threads)))
 
 
 def _parts(joined: Joined, names: list[str], tables: cond.SideTables, work: Work) -> Iterable[Part]:
@@ -147,7 +154,7 @@ def _parts(joined: Joined, names: list[str], tables: cond.SideTables, work: Work
 
 
 def _facts(
-    joined: Joined, names: list[str], tables: cond.SideTables, speakers: np.ndarray | None
+    joined: Joined, names: list[str], tables: cond.SideTables, n_speakers: int | None
 ) -> Facts:
     used = cond.used_names(joined, names)
     seconds = None
@@ -158,7 +165,7 @@ def _facts(
     return Facts(
         int(np.unique(joined.enroll).size),
         int(np.unique(joined.test).size),
-        None if speakers is None else int(np.unique(speakers).size),
+        n_speakers,
         seconds,
         tuple(sorted(domains)),
     )

@@ -1,12 +1,14 @@
 """What an evaluation found: plain records, and averages over groups of sets."""
 
+import zlib
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from dcaplda.eval.metrics.bootstrap import intervals
 from dcaplda.eval.metrics.curves import Curves
-from dcaplda.eval.metrics.measure import PER_PRIOR
+from dcaplda.eval.metrics.measure import PER_PRIOR, limits
 from dcaplda.eval.metrics.scalars import calibration_loss
 from dcaplda.eval.metrics.scores import Floats
 from dcaplda.eval.trials.joining import Counts
@@ -62,6 +64,21 @@ class Result:
     replicates: Floats | None = field(default=None, repr=False)
     """(replicates, metrics): the values of the bootstrap, in the order of `values`. Replicate i
     draws the same people for every system, and for every set of the same people."""
+    draws: str = ""
+    """What the draws were: equal for two results whose replicates draw the same people."""
+    examined: Any = field(default=None, repr=False)
+    """What a closer look found, if one was asked for."""
+
+
+def spans(
+    values: dict[str, float], replicates: Floats | None, confidence: float
+) -> dict[str, Interval]:
+    """The interval of each metric; none without replicates."""
+    if replicates is None:
+        return {}
+    within = [limits(name) for name in values]
+    found = intervals(replicates, confidence, list(values.values()), within)
+    return dict(zip(values, found, strict=True))
 
 
 def averages(results: list[Result], confidence: float = 0.95) -> list[Result]:
@@ -80,7 +97,7 @@ def averages(results: list[Result], confidence: float = 0.95) -> list[Result]:
         rows = None
         if all(values_of is not None for values_of in drawn):
             rows = _mean(np.array(drawn), names)
-        spans = {} if rows is None else dict(zip(names, intervals(rows, confidence), strict=True))
+        found_values = dict(zip(names, values[0].tolist(), strict=True))
         found.append(
             Result(
                 system,
@@ -88,13 +105,18 @@ def averages(results: list[Result], confidence: float = 0.95) -> list[Result]:
                 group,
                 sum(member.n_target for member in members),
                 sum(member.n_nontarget for member in members),
-                dict(zip(names, values[0].tolist(), strict=True)),
-                intervals=spans,
+                found_values,
+                intervals=spans(found_values, rows, confidence),
                 average_of=tuple(member.set for member in members),
                 replicates=rows,
+                draws="" if rows is None else _joint_name([member.draws for member in members]),
             )
         )
     return found
+
+
+def _joint_name(names: list[str]) -> str:
+    return f"{zlib.crc32(' '.join(names).encode()):08x}"
 
 
 def _groups(result: Result) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 import io
 import json
-import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -10,10 +9,11 @@ import numpy as np
 
 from dcaplda.eval.metrics.calibration import apply_affine, fit_affine
 from dcaplda.eval.metrics.scalars import cllr
+from dcaplda.eval.trials.ids import IdTable
 from dcaplda.eval.trials.joining import join, read_scores, score_blocks
 from dcaplda.eval.trials.keys import Allowance, read_key
-from dcaplda.eval.trials.lines import IdTable
 from dcaplda.runtime.errors import InputError
+from dcaplda.runtime.fields import Table, parse_json
 from dcaplda.runtime.files import replacing
 from dcaplda.runtime.tables.specifiers import Writer
 
@@ -58,20 +58,24 @@ def save(calibration: Calibration, path: str) -> None:
 def load(path: str) -> Calibration:
     """Read what `save` wrote."""
     try:
-        values = json.loads(Path(path).read_text(encoding="utf-8"))
+        values = parse_json(Path(path).read_bytes())
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     except ValueError as error:
         raise InputError(f"{path}: not JSON ({error})") from None
-    if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
+    if not isinstance(values, dict) or values.get("format") != FORMAT:
         raise InputError(f"{path}: not a calibration; make one with calibrate-scores")
-    try:
-        calibration = Calibration(**values)
-        finite = math.isfinite(calibration.alpha) and math.isfinite(calibration.beta)
-    except TypeError:
-        finite = False
-    if not finite:
-        raise InputError(f"{path}: alpha and beta are not two numbers; fit the calibration again")
+    told = Table(values, path, InputError, "fit the calibration again")
+    calibration = Calibration(
+        alpha=told.number("alpha"),
+        beta=told.number("beta"),
+        prior=told.number("prior", 0.0, 1.0),
+        n_target=told.whole("n_target", 0, 2**62),
+        n_nontarget=told.whole("n_nontarget", 0, 2**62),
+        cllr=told.number("cllr"),
+    )
+    if not calibration.alpha > 0:
+        raise told.refused(f"'alpha' = {calibration.alpha}: expected more than 0")
     return calibration
 
 
@@ -81,7 +85,14 @@ def apply(calibration: Calibration, scores: str, stream: Writer) -> int:
 
     count = 0
     for enroll, test, values in score_blocks(scores):
-        llrs = apply_affine(values, calibration.alpha, calibration.beta).astype(np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            llrs = apply_affine(values, calibration.alpha, calibration.beta).astype(np.float32)
+        if not np.isfinite(llrs).all():
+            row = int(np.argmin(np.isfinite(llrs)))
+            raise InputError(
+                f"'{scores}': '{enroll[row]}' '{test[row]}' has the score {values[row]:g}, whose "
+                f"LLR would be {llrs[row]}; leave it out or score it again"
+            )
         lines = io.BytesIO()
         pl.DataFrame({"enroll": enroll, "test": test, "llr": llrs}).write_csv(
             lines, include_header=False, separator=" ", quote_style="never"

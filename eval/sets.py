@@ -5,11 +5,12 @@
     trials = "data/sitw/trials"
     group = "VOX"                      # optional: its average gets a row of its own;
                                        # or several, as ["VOX", "unseen"]
-    utt2dur = "data/sitw/utt2dur"      # optional, as utt2spk, utt2dom and spk2utt
+    utt2dur = "data/sitw/utt2dur"      # optional, as utt2spk, utt2dom, utt2sess and spk2utt
 
     [[system]]
     name = "dca-plda"
     scores = "exp/dca/{set}.scores"    # {set} stands for the set's name
+    reference = true                   # optional: shown, but never called the best
 
 A relative file name starts at the directory of the table.
 """
@@ -17,17 +18,17 @@ A relative file name starts at the directory of the table.
 import difflib
 import os
 import re
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dcaplda.eval.trials.conditions import SideFiles
 from dcaplda.runtime.errors import UsageError
+from dcaplda.runtime.fields import parse_toml, shown
 
-_FILES = ("utt2spk", "utt2dur", "utt2dom", "spk2utt")
+_FILES = ("utt2spk", "utt2dur", "utt2dom", "utt2sess", "spk2utt")
 _SET_KEYS = ("name", "trials", "group", *_FILES)
-_SYSTEM_KEYS = ("name", "scores", "model")
+_SYSTEM_KEYS = ("name", "scores", "model", "reference")
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ class SystemSpec:
     name: str
     scores: str
     model: str = ""
+    reference: bool = False
+    """Whether it only shows what is possible, as the exact LLR of a simulated world."""
 
     def scores_of(self, name: str) -> str:
         """Score file of the set `name`."""
@@ -58,10 +61,10 @@ class SystemSpec:
 def read_table(path: str, common: SideFiles) -> tuple[list[SetSpec], list[SystemSpec]]:
     """Read and check a table of sets and systems; `common` fills in what a set leaves out."""
     try:
-        table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+        table = parse_toml(Path(path).read_bytes())
+    except OSError as error:
         raise UsageError(f"--table={path}: cannot be read ({error})") from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise UsageError(f"{path}: not valid TOML ({error})") from None
     _check_keys(table, ("set", "system"), path, "the table")
     folder = Path(path).parent
@@ -84,6 +87,8 @@ def _entries(table: dict[str, Any], kind: str, path: str) -> list[dict[str, Any]
     entries = table.get(kind)
     if not isinstance(entries, list) or not entries:
         raise UsageError(f"{path}: has no [[{kind}]]; it needs at least one")
+    if not all(isinstance(entry, dict) for entry in entries):
+        raise UsageError(f"{path}: {kind} = {shown(entries)}: write [[{kind}]], two brackets")
     return entries
 
 
@@ -98,7 +103,7 @@ def _check_keys(entry: dict[str, Any], known: tuple[str, ...], path: str, place:
 def _text(entry: dict[str, Any], key: str, path: str, place: str, needed: bool = False) -> str:
     value = entry.get(key, "")
     if not isinstance(value, str) or (needed and not value):
-        raise UsageError(f"{path}: {place} needs {key} as text, found {value!r}")
+        raise UsageError(f"{path}: {place} needs {key} as text, found {shown(value)}")
     return value
 
 
@@ -126,7 +131,7 @@ def _set(entry: dict[str, Any], folder: Path, path: str, common: SideFiles) -> S
     groups = entry.get("group", "")
     groups = groups if isinstance(groups, list) else [groups]
     if not groups or not all(isinstance(group, str) for group in groups):
-        raise UsageError(f"{path}: {place} needs group as text or a list, found {groups!r}")
+        raise UsageError(f"{path}: {place} needs group as text or a list, found {shown(groups)}")
     return SetSpec(name, trials, groups[0], files, tuple(groups[1:]))
 
 
@@ -135,7 +140,11 @@ def _system(entry: dict[str, Any], folder: Path, path: str) -> SystemSpec:
     name = _text(entry, "name", path, "[[system]]", needed=True)
     place = f"system '{name}'"
     scores = _anchored(_text(entry, "scores", path, place, needed=True), folder)
-    return SystemSpec(name, scores, _anchored(_text(entry, "model", path, place), folder))
+    model = _anchored(_text(entry, "model", path, place), folder)
+    reference = entry.get("reference", False)
+    if not isinstance(reference, bool):
+        raise UsageError(f"{path}: {place} needs reference as true or false, found {reference!r}")
+    return SystemSpec(name, scores, model, reference)
 
 
 def named_systems(scores: list[str], names: list[str]) -> list[SystemSpec]:

@@ -93,6 +93,26 @@ class Page:
         text = self.value("document.body ? document.body.innerText : ''")
         raise AssertionError(f"never true: {expression}; the page shows: {text}")
 
+    def visit(self, url: str) -> None:
+        """Go to another page and wait until it is there."""
+        self.send("Page.navigate", url=url)
+        self.wait_for(f"location.href == {json.dumps(url)} && document.readyState == 'complete'")
+
+    def show(self, width: int, scheme: str = "light", medium: str = "") -> None:
+        """A window so wide, light or dark, on a screen or on paper (`medium` "print")."""
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        self.send("Emulation.setDeviceMetricsOverride", **size)
+        feature = {"name": "prefers-color-scheme", "value": scheme}
+        self.send("Emulation.setEmulatedMedia", media=medium, features=[feature])
+
+    def press(self, key: str) -> None:
+        """Press a key, as a person without a mouse would."""
+        codes = {"Enter": 13, " ": 32, "Tab": 9, "ArrowRight": 39, "ArrowDown": 40, "ArrowUp": 38}
+        event = {"key": key, "code": key, "windowsVirtualKeyCode": codes[key]}
+        text = {"Enter": {"text": "\r"}, " ": {"text": " "}}.get(key, {})
+        self.send("Input.dispatchKeyEvent", type="keyDown", **event, **text)
+        self.send("Input.dispatchKeyEvent", type="keyUp", **event)
+
     def drop(self, selector: str, file: Path) -> None:
         """Drop a file on an element, as a mouse would."""
         box = self.value(

@@ -14,7 +14,7 @@ from dcaplda.eval.report.training_page import (
     TrainingPage,
     write_training_page,
 )
-from dcaplda.eval.report.verdict import CARE, NO, YES, calibration_grade
+from dcaplda.eval.verdict.costs import CARE, NO, YES, grade_of
 from dcaplda.train.curves import group_curves, smoothed
 from dcaplda.train.summary import where_selected
 
@@ -119,7 +119,7 @@ def _verdict(held_out: Mapping[str, Any], table: Table) -> tuple[str, list[str]]
         cllr = float(np.mean([row.cllr for row in table.rows]))
         least = float(np.mean([row.minimum for row in table.rows]))
     lost = max(1.0 - least / cllr, 0.0) if cllr > 0 else 0.0
-    grade = NO if cllr >= 1.0 else calibration_grade(lost, cllr - least)
+    grade = NO if cllr >= 1.0 else grade_of(cllr - least)
     sentences = [str(held_out["verdict"])] if held_out.get("verdict") else []
     kind = "part" if held_out.get("parts") else "set"
     count = f"{len(table.rows)} {kind}s" if len(table.rows) > 1 else f"one {kind}"

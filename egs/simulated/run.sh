@@ -6,7 +6,7 @@
 #   egs/simulated/run.sh --compare=balance        one of the paper's comparisons (see below)
 #   egs/simulated/run.sh --stage=3                go on from a stage
 #
-# Stages: 0 simulate, 1 train, 2 export, 3 score, 4 evaluate, 5 report.
+# Stages: 0 simulate, 1 train, 2 export, 3 score, 4 evaluate and write the page, 5 summary.
 # A system is a variant of train-backend, plda-snorm, plda-asnorm or cosine; after a dot may
 # follow how its training differs: plda.flat, d-plda-dsd.z4 (function `settings` below).
 set -euo pipefail
@@ -319,12 +319,14 @@ write_table() {  # <file> <kind> <pattern of set names> <systems ...>
     done < <(grep -E "$pattern" "$data/test_sets")
     for system in "$@"; do
       printf '[[system]]\nname = "%s"\nscores = "%s"\n' "$system" "../scores/$system/{set}.$kind"
+      [ "$system" != oracle ] || echo 'reference = true'
       if [ -d "$dir/bundles/$system" ]; then printf 'model = "%s"\n' "../bundles/$system"; fi
     done
   } > "$file"
 }
 
 results=$dir/results
+page=$results/$name.html
 if wanted 4; then
   say "stage 4: evaluating"
   mkdir -p "$results"
@@ -339,7 +341,9 @@ if wanted 4; then
   baseline=
   case " $systems " in *" d-plda-dsd "*) baseline=d-plda-dsd ;; esac
   eval-scores --print-args=false --bootstrap="$bootstrap" --table="$results/$name.single.toml" \
-    --baseline="$baseline" --json="$results/$name.single.json" > "$results/$name.single.txt" 2> "$dir/log/evaluate"
+    --baseline="$baseline" --json="$results/$name.single.json" --title="Simulated world: $name" \
+    --report="$page" > "$results/$name.single.txt" 2> "$dir/log/evaluate" ||
+    { tail -2 "$dir/log/evaluate" >&2; exit 1; }
   for way in scores voiceprints; do
     # shellcheck disable=SC2086
     write_table "$results/$name.multi-$way.toml" multi-$way . oracle $systems
@@ -350,21 +354,13 @@ if wanted 4; then
 fi
 
 if wanted 5; then
-  say "stage 5: the report"
-  report=$results/$name.html
-  # Pictures of the unseen sets: those of all 24 would make a page of 10 MB.
-  # shellcheck disable=SC2086
-  write_table "$results/$name.report.toml" single '^eval-' oracle $systems
-  eval-scores --print-args=false --bootstrap=0 --table="$results/$name.report.toml" \
-    --title="Simulated world: $name" --report="$report" > /dev/null 2> "$dir/log/report" ||
-    { tail -2 "$dir/log/report" >&2; exit 1; }
+  say "stage 5: summary"
   "$python" "$here/local/summary.py" "$results/$name" | tee "$results/$name.summary"
   say "done"
   set_name=$(sets_of eval | head -1)
   printf -v at '%q' "$dir"
   cat <<END
 
-Report with pictures: $report
 Figures of every set: $results/$name.single.txt
 
 Next, without any recipe, on the same data; or on your own, Kaldi data directories in place of these:
@@ -373,5 +369,8 @@ Next, without any recipe, on the same data; or on your own, Kaldi data directori
   score-trials --durations=$at/data/$set_name/utt2dur $at/backend/bundle scp:$at/data/$set_name/xvector.scp scp:$at/data/$set_name/xvector.scp $at/data/$set_name/trials_single $at/backend/scores
   eval-scores --report=$at/backend/report.html $at/data/$set_name/trials_single $at/backend/scores
 Your own recordings in one go, people held out and trials made: egs/recordings/run.sh (docs/recipe.md)
+
+The page that shows which system is best and where each fails; open it in a browser:
+$("$python" -c 'import pathlib, sys; print(pathlib.Path(sys.argv[1]).resolve().as_uri())' "$page")
 END
 fi

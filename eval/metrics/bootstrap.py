@@ -22,10 +22,20 @@ second, since E[m_a^2 m_b^2] - 1 = 3. The first rules in any list where speakers
 trials, so the intervals are right there, and they err to the wide side elsewhere. No resampling
 scheme gets both terms right (McCullagh, 2000; the three is Owen's, "The pigeonhole
 bootstrap", 2007). For targets the speakers are simply independent groups and the ordinary
-bootstrap over groups applies. The intervals are percentiles of the replicates.
+bootstrap over groups applies.
+
+A draw has copies, so fewer different people than there are; minima trained on them (min Cllr, min
+DCF, EER) are lower, and shares lost to miscalibration higher, than they would be on as many other
+people. In the mean of a dozen small sets that bias is larger than the spread, and plain
+percentiles leave out the very value they belong to. So the percentiles are moved by the bias, the
+mean of the replicates minus the value: an interval for the value that as many other people would
+give on average. Simulated (means of 12 sets of 10 speakers, 95 %; a slow test of
+`tests/eval/metrics/test_bootstrap.py` repeats it), min DCF at 0.01 was covered in 85 % of cases, by
+percentiles in 38 %, by BC intervals in 17 %: those take twice the bias off, towards the value of
+infinitely many people, and find no replicate there. Actual Cllr and DCF have no such bias.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +45,8 @@ from dcaplda.eval.metrics.scores import Floats
 from dcaplda.runtime.errors import InputError
 
 Speakers = NDArray[np.int64]
-Progress = Callable[[Iterable[int]], Iterable[int]]
+DrawCounts = NDArray[np.int64]
+"""(draws, speakers): how often each speaker comes in each draw."""
 
 
 @dataclass(frozen=True)
@@ -69,36 +80,66 @@ class TrialSpeakers:
         drawn = counts.astype(np.float64)
         return drawn[self.target], drawn[self.nontarget_enroll] * drawn[self.nontarget_test]
 
+    def has_both_classes(self, counts: Speakers) -> bool:
+        """Whether a target and a nontarget trial have a weight above 0."""
+        there = counts > 0
+        if not there[self.target].any():
+            return False
+        for first in range(0, self.nontarget_enroll.size, 4096):  # the first few nearly always do
+            some = slice(first, first + 4096)
+            if (there[self.nontarget_enroll[some]] & there[self.nontarget_test[some]]).any():
+                return True
+        return False
+
+
+def draws(speakers: TrialSpeakers, n_draws: int, seed: int | Sequence[int] = 0) -> DrawCounts:
+    """Counts of the speakers in each draw of as many as there are, with replacement.
+
+    A draw without any target or any nontarget trial has no metrics and is drawn again.
+    """
+    rng = np.random.default_rng(seed)
+    even = np.full(speakers.n_speakers, 1.0 / speakers.n_speakers)
+    found = np.empty((n_draws, speakers.n_speakers), np.int64)
+    for place in range(n_draws):
+        for _ in range(1000):
+            counts = rng.multinomial(speakers.n_speakers, even)
+            if speakers.has_both_classes(counts):
+                break
+        else:
+            raise InputError("too few speakers have both kinds of trials: no interval")
+        found[place] = counts
+    return found
+
 
 def replicates(
     statistic: Callable[[Floats, Floats], list[float]],
     speakers: TrialSpeakers,
     n_replicates: int,
     seed: int | Sequence[int] = 0,
-    progress: Progress = iter,
 ) -> Floats:
-    """Values of `statistic(target_weights, nontarget_weights)`, one row per replicate.
-
-    A draw without any target or any nontarget trial has no metrics and is drawn again.
-    """
-    rng = np.random.default_rng(seed)
-    even = np.full(speakers.n_speakers, 1.0 / speakers.n_speakers)
-    rows = []
-    for _ in progress(range(n_replicates)):
-        for _ in range(1000):
-            counts = rng.multinomial(speakers.n_speakers, even)
-            target, nontarget = speakers.weights(counts)
-            if target.any() and nontarget.any():
-                break
-        else:
-            raise InputError("too few speakers have both kinds of trials: no interval")
-        rows.append(statistic(target, nontarget))
+    """Values of any `statistic(target_weights, nontarget_weights)`, one row per draw."""
+    drawn = draws(speakers, n_replicates, seed)
+    rows = [statistic(*speakers.weights(counts)) for counts in drawn]
     return np.array(rows, dtype=np.float64)
 
 
-def intervals(values: Floats, confidence: float = 0.95) -> list[tuple[float, float]]:
-    """Percentile interval of each column; infinite replicates are welcome."""
+def intervals(
+    values: Floats,
+    confidence: float = 0.95,
+    measured: Sequence[float] | None = None,
+    limits: Sequence[tuple[float, float]] | None = None,
+) -> list[tuple[float, float]]:
+    """Percentile interval of each column; infinite replicates are welcome.
+
+    With the values `measured` on all trials it is moved by the bias of the bootstrap (see above),
+    and does not leave the metric's `limits`.
+    """
     tail = (1.0 - confidence) / 2.0
     # No interpolation between neighbours: one of them may be infinite.
-    low, high = np.quantile(values, [tail, 1.0 - tail], axis=0, method="inverted_cdf")
-    return list(zip(low.tolist(), high.tolist(), strict=True))
+    ends = np.quantile(values, [tail, 1.0 - tail], axis=0, method="inverted_cdf")
+    if measured is not None:
+        bias = values.mean(axis=0) - np.asarray(measured, dtype=np.float64)
+        ends = ends - np.where(np.isfinite(bias), bias, 0.0)
+    if limits is not None:
+        ends = ends.clip(*np.transpose(limits))
+    return list(zip(ends[0].tolist(), ends[1].tolist(), strict=True))

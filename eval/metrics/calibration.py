@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dcaplda.eval.metrics.logistic import ScoreClass, frame_of, pieces, solve
-from dcaplda.eval.metrics.scores import Floats, checked_pair, checked_weights
+from dcaplda.eval.metrics.scores import Floats, checked_pair, checked_weights, softplus
 from dcaplda.runtime.decision import check_prior, log_odds
 from dcaplda.runtime.errors import InputError
 
@@ -26,7 +26,7 @@ def _mean_softplus(logits: Floats, sign: float, shift: float, weights: Floats | 
     """Weighted mean of log(1 + exp(sign * (logits + shift))); infinity is a legal answer."""
     total = 0.0
     for piece, weight in pieces(logits, weights):
-        loss = np.logaddexp(0.0, sign * (piece + shift))
+        loss = softplus(sign * (piece + shift))
         if weight is not None:
             # An infinite loss of weight 0 counts 0, not NaN.
             loss = np.where(weight > 0, loss, 0.0) * weight
@@ -59,6 +59,8 @@ def cross_entropy(
 
 def misplaced_infinities(target: Floats, nontarget: Floats) -> int:
     """How many targets score -inf or nontargets +inf: no rising affine map can save them."""
+    if target.min() > -np.inf and nontarget.max() < np.inf:  # quicker, and nearly always so
+        return 0
     return int(np.count_nonzero(np.isneginf(target)) + np.count_nonzero(np.isposinf(nontarget)))
 
 

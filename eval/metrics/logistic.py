@@ -118,10 +118,19 @@ def newton(
     separates the classes the loss falls by a factor e per step and the tolerance ends it.
     """
     point = np.array(start)
+    moved = 0.0
     here = moments(classes, float(point[0]), float(point[1]), frame)
     for _ in range(MAX_STEPS):
-        if not np.linalg.det(here.hessian) > 0.0:  # flat to machine precision
-            break
+        if not np.linalg.det(here.hessian) > 0.0:
+            # Rounding: what still counts lies in a spot far from the center. Look from there, once.
+            spot = here.hessian[0, 1] / here.hessian[1, 1] if here.hessian[1, 1] > 0.0 else 0.0
+            if moved or not spot:
+                break  # flat to machine precision
+            moved = float(spot)
+            frame = frame._replace(center=frame.center + moved * frame.spread)
+            point[1] += moved * point[0]
+            here = moments(classes, float(point[0]), float(point[1]), frame)
+            continue
         step = np.linalg.solve(here.hessian, here.gradient)
         if float(here.gradient @ step) < tolerance:
             break
@@ -134,7 +143,7 @@ def newton(
         else:
             break  # rounding hides any further progress
         point, here = trial, there
-    return Solution(float(point[0]), float(point[1]), here.loss)
+    return Solution(float(point[0]), float(point[1] - moved * point[0]), here.loss)
 
 
 def _window(frame: Frame, reach: float) -> tuple[float, float]:

@@ -2,12 +2,12 @@
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from dcaplda.eval.protocol.utterances import Utterances
 from dcaplda.runtime.errors import InputError, TableError, UsageError
+from dcaplda.runtime.files import mode_of, working_folder
 from dcaplda.runtime.tables.sessions import read_recordings
 from dcaplda.runtime.tables.specifiers import is_pipe, split_offset
 from dcaplda.runtime.tables.text_lines import read_lines
@@ -83,11 +83,12 @@ def all_at_once(target: Path) -> Iterator[Path]:
     fresh = [folder for folder in (target, *target.parents) if not folder.exists()]
     target.mkdir(parents=True, exist_ok=True)
     try:
-        with tempfile.TemporaryDirectory(prefix=".", dir=target) as name:
-            yield Path(name)
-            for path in sorted(path for path in Path(name).rglob("*") if path.is_file()):
-                place = target / path.relative_to(name)
+        with working_folder(target / "tables") as beside:
+            yield beside
+            for path in sorted(path for path in beside.rglob("*") if path.is_file()):
+                place = target / path.relative_to(beside)
                 place.parent.mkdir(parents=True, exist_ok=True)
+                path.chmod(mode_of(place, 0o666))
                 os.replace(path, place)
     except BaseException:
         for folder in fresh:

@@ -12,6 +12,7 @@ from dcaplda.runtime.errors import DcapldaError, InputError
 from dcaplda.runtime.tables.sessions import default_sessions, read_recordings, source_id
 from dcaplda.runtime.tables.text_lines import read_lines
 from dcaplda.runtime.tables.text_tables import read_durations, read_lists, read_words
+from dcaplda.runtime.values import check_seconds
 
 Sessions = dict[str, list[str]]
 """Utterances of each session of a person."""
@@ -143,6 +144,8 @@ def _usable(
             _compare(root / "utt2dur", seconds, speaker, problems, notes)
             short = {name for name in usable if seconds.get(name, 0.0) < wanted.min_seconds}
             usable -= short
+            kept = {name: value for name, value in seconds.items() if name in usable}
+            problems.attempt(lambda: check_seconds(kept, str(root / "utt2dur")))
             notes.append(f"{len(short)} utterances are shorter than {wanted.min_seconds:g} s")
     return frozenset(usable)
 

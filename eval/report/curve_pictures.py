@@ -21,6 +21,13 @@ def new_figure(size: tuple[float, float]) -> Any:
     return Figure(figsize=size)
 
 
+def outside_legend(figure: Any, handles: list[Any]) -> None:
+    """A legend above the chart, where no curve is."""
+    longest = max(len(handle.get_label()) for handle in handles)
+    columns = max(1, min(4, len(handles), int(48 / (longest + 6))))
+    figure.legend(handles=handles, loc="outside upper center", ncols=columns, frameon=False)
+
+
 def percent(rate: float) -> str:
     """A rate as a tick label."""
     return f"{100 * rate:g}"
@@ -32,7 +39,7 @@ def det(systems: Systems, palette: Palette) -> Any:
 
     figure = new_figure(SQUARE)
     axes = figure.subplots()
-    low, high = _det_range(systems)
+    low, high = det_range(systems)
     for number, (name, curves) in enumerate(systems.items()):
         colour = palette.of(number)
         axes.plot(
@@ -64,7 +71,7 @@ def det(systems: Systems, palette: Palette) -> Any:
     return figure
 
 
-def _det_range(systems: Systems) -> tuple[float, float]:
+def det_range(systems: Systems) -> tuple[float, float]:
     """From the tick below where the curves leave the chart, at most 1 percent, to DET_TOP."""
     smallest = 0.01
     for curves in systems.values():
@@ -89,17 +96,18 @@ def tippett(systems: Systems, palette: Palette) -> Any:
         axes.plot(curves.grid, 100 * curves.nontarget_above, color=colour, linestyle=(0, (4, 2)))
     axes.axvline(0.0, color=palette.faint, linewidth=0.8)
     axes.set(xlabel="LLR", ylabel="trials with a larger LLR, %", ylim=(0, 100))
-    axes.set_xlim(*_common_range(systems))
+    axes.set_xlim(*common_range(systems))
     handles = [Line2D([], [], color=palette.of(n), label=name) for n, name in enumerate(systems)]
     handles += [
         Line2D([], [], color=palette.ink, label="target"),
         Line2D([], [], color=palette.ink, linestyle=(0, (4, 2)), label="nontarget"),
     ]
-    axes.legend(handles=handles, loc="best")
+    outside_legend(figure, handles)
     return figure
 
 
-def _common_range(systems: Systems) -> tuple[float, float]:
+def common_range(systems: Systems) -> tuple[float, float]:
+    """From the lowest to the highest LLR that a chart of all systems shows."""
     low = min(float(curves.grid[0]) for curves in systems.values())
     high = max(float(curves.grid[-1]) for curves in systems.values())
     return low, high
@@ -109,21 +117,10 @@ def pav(systems: Systems, palette: Palette) -> Any:
     """LLR that the data support (PAV) against the LLR that the system gave."""
     figure = new_figure(SQUARE)
     axes = figure.subplots()
-    low, high = _common_range(systems)
+    low, high = common_range(systems)
     low, high = max(low, -12.0), min(high, 12.0)
-    axes.plot([low, high], [low, high], color=palette.faint, linewidth=1.0, linestyle=(0, (2, 2)))
-    axes.annotate(
-        "perfect calibration",
-        (0.97 * high, 0.97 * high),
-        ha="right",
-        va="top",
-        rotation=45,
-        rotation_mode="anchor",
-        xytext=(0, -3),
-        textcoords="offset points",
-        color=palette.faint,
-        fontsize=7,
-    )
+    diagonal = {"color": palette.faint, "linewidth": 1.0, "linestyle": (0, (2, 2))}
+    axes.plot([low, high], [low, high], label="calibrated", **diagonal)
     for number, (name, curves) in enumerate(systems.items()):
         axes.plot(
             curves.pav_scores,
@@ -151,35 +148,32 @@ def bayes_error(systems: Systems, palette: Palette) -> Any:
         axes.plot(PRIOR_LOG_ODDS, curves.minimum_error, color=colour, linestyle=(0, (4, 2)))
         top = max(top, min(2.0, 1.1 * float(np.quantile(curves.actual_error, 0.9))))
     axes.axhline(1.0, color=palette.faint, linewidth=1.0)
-    axes.annotate(
-        "deciding without the system",
-        (PRIOR_LOG_ODDS[0], 1.0),
-        xytext=(3, 2),
-        textcoords="offset points",
-        fontsize=7,
-        color=palette.faint,
-    )
     points = next(iter(systems.values())).points
     for point in points:
         odds = float(np.log(point.prior / (1.0 - point.prior)))
         axes.axvline(odds, color=palette.faint, linewidth=0.8, linestyle=(0, (2, 2)))
+        # Above the chart, where no curve is.
         axes.annotate(
             f"prior {point.prior:g}",
-            (odds, 0.0),
-            xytext=(2, 3),
+            (odds, 1.0),
+            xycoords=("data", "axes fraction"),
+            xytext=(0, 2),
             textcoords="offset points",
+            ha="center",
+            va="bottom",
             fontsize=7,
             color=palette.faint,
-            rotation=90,
         )
-    axes.set(xlabel="log odds of the prior", ylabel="normalized Bayes error", ylim=(0, top))
+    axes.set(
+        xlabel="log odds of the prior", ylabel="Bayes error (1: without scores)", ylim=(0, top)
+    )
     axes.set_xlim(PRIOR_LOG_ODDS[0], PRIOR_LOG_ODDS[-1])
     handles = [Line2D([], [], color=palette.of(n), label=name) for n, name in enumerate(systems)]
     handles += [
         Line2D([], [], color=palette.ink, label="actual"),
         Line2D([], [], color=palette.ink, linestyle=(0, (4, 2)), label="minimum"),
     ]
-    axes.legend(handles=handles, loc="lower right")
+    outside_legend(figure, handles)
     return figure
 
 
@@ -187,7 +181,7 @@ def histograms(systems: Systems, palette: Palette) -> Any:
     """Densities of both classes, a panel for each system, with the Bayes thresholds."""
     figure = new_figure((WIDE[0], 0.9 + 1.9 * len(systems)))
     panels = figure.subplots(len(systems), 1, squeeze=False, sharex=True)[:, 0]
-    low, high = _common_range(systems)
+    low, high = common_range(systems)
     for axes, (name, curves) in zip(panels, systems.items(), strict=True):
         for density, colour, label, hatch in (
             (curves.nontarget_density, palette.nontarget, "nontarget", None),
@@ -206,18 +200,19 @@ def histograms(systems: Systems, palette: Palette) -> Any:
                     linewidth=0,
                     alpha=0.35,
                 )
-        for point in curves.points:
-            if not low < point.threshold < high:
-                continue
+        inside = [point for point in curves.points if low < point.threshold < high]
+        for point in inside:
             axes.axvline(point.threshold, color=palette.ink, linewidth=0.9, linestyle=(0, (2, 2)))
+            # Above the chart; the lowest threshold is named on its left, others on their right.
+            lowest = len(inside) > 1 and point.threshold == min(p.threshold for p in inside)
             axes.annotate(
                 f"prior {point.prior:g}",
                 (point.threshold, 1.0),
                 xycoords=("data", "axes fraction"),
-                xytext=(2, -2),
+                xytext=(2 if lowest else -2, 2),
                 textcoords="offset points",
-                va="top",
-                rotation=90,
+                ha="right" if lowest else "left",
+                va="bottom",
                 fontsize=7,
                 color=palette.faint,
             )

@@ -11,6 +11,7 @@ import numpy as np
 
 from dcaplda.eval.metrics.scores import Floats
 from dcaplda.runtime.errors import BundleError
+from dcaplda.runtime.fields import Table
 
 
 @dataclass(frozen=True)
@@ -24,17 +25,13 @@ class DurationStage:
     @classmethod
     def of(cls, manifest: dict[str, Any], place: str) -> "DurationStage | None":
         """From a bundle's manifest; None for a model without a duration stage."""
-        entry = (manifest.get("calibration") or {}).get("duration")
-        if not entry:
+        whole = Table(manifest, place, BundleError, "export it again")
+        calibration = whole.optional_table("calibration")
+        entry = None if calibration is None else calibration.optional_table("duration")
+        if entry is None:
             return None
-        try:
-            names = ("seconds", "alpha", "beta")
-            stage = cls(*(np.asarray(entry[name], dtype=np.float64) for name in names))
-            count = len(stage.seconds)
-            if not stage.alpha.shape == stage.beta.shape == (count, count):
-                raise ValueError("alpha and beta do not fit the seconds")
-        except (KeyError, TypeError, ValueError) as error:
-            raise BundleError(
-                f"{place}: its duration calibration is damaged ({error!r}); export it again"
-            ) from None
-        return stage
+        seconds = entry.get("seconds", list[float])
+        tables = [entry.get(name, list[list[float]]) for name in ("alpha", "beta")]
+        if any({len(table), *map(len, table)} != {len(seconds)} for table in tables):
+            raise entry.refused("alpha and beta do not fit the seconds")
+        return cls(*(np.array(values) for values in (seconds, *tables)))

@@ -13,11 +13,14 @@ MAX_ROWS = 60
 
 @dataclass(frozen=True)
 class ModelCard:
-    """Rows of (name, value) to show, and the duration stage if the model has one."""
+    """What matters in a few rows, all of it in many, and the duration stage if there is one."""
 
     place: str
     variant: str
+    facts: list[tuple[str, str]]
+    """Rows for a reader: what it is, what it was trained on."""
     rows: list[tuple[str, str]]
+    """Rows for somebody who looks for a setting: model.json, flattened."""
     stage: DurationStage | None = field(repr=False, default=None)
 
 
@@ -27,9 +30,47 @@ def read_card(directory: str) -> ModelCard:
     shown = {key: value for key, value in info.manifest.items() if key not in _HIDDEN}
     rows = [("fingerprint", info.fingerprint[:16])]
     rows += [row for key, value in shown.items() for row in _rows(key, value)]
-    return ModelCard(
-        directory, info.variant, rows[:MAX_ROWS], DurationStage.of(info.manifest, directory)
-    )
+    facts = [*_facts(info.manifest), ("fingerprint", info.fingerprint[:16])]
+    stage = DurationStage.of(info.manifest, directory)
+    return ModelCard(directory, info.variant, facts, rows[:MAX_ROWS], stage)
+
+
+def _facts(manifest: dict[str, Any]) -> list[tuple[str, str]]:
+    """The rows that a reader asks for; what a model.json does not say is left out."""
+    training = manifest.get("training")
+    training = training if isinstance(training, dict) else {}
+    facts = [
+        ("variant", _text(manifest.get("variant", "unknown"))),
+        ("takes", _inputs(manifest)),
+        ("trained on", _trained_on(training)),
+        ("domains", ", ".join(map(_text, training.get("domains") or []))),
+        ("seconds of speech", _seconds(training.get("durations"))),
+        ("prior of training", _text(training.get("training_prior") or training.get("prior") or "")),
+        ("steps and seed", _joined(training, "steps", "seed")),
+        ("made by", _text(manifest.get("producer") or "")),
+    ]
+    return [(name, value) for name, value in facts if value]
+
+
+def _inputs(manifest: dict[str, Any]) -> str:
+    size = manifest.get("embedding_dim")
+    seconds = " and seconds of speech" if manifest.get("uses_durations") else ""
+    return f"embeddings of {size} values{seconds}" if size else ""
+
+
+def _trained_on(training: dict[str, Any]) -> str:
+    counts = [(name, training.get(name)) for name in ("speakers", "utterances")]
+    return ", ".join(f"{count:,} {name}" for name, count in counts if isinstance(count, int))
+
+
+def _seconds(durations: Any) -> str:
+    if not isinstance(durations, dict) or not {"min", "max"} <= set(durations):
+        return ""
+    return f"{_text(durations['min'])} to {_text(durations['max'])}"
+
+
+def _joined(training: dict[str, Any], *names: str) -> str:
+    return ", ".join(_text(training[name]) for name in names if name in training)
 
 
 def _rows(name: str, value: Any) -> list[tuple[str, str]]:

@@ -90,6 +90,9 @@ def _bar(
         low, high = result.intervals[metric]
         highest = max(height, min(high, top))
         axes.plot([x, x], [low, highest], color=palette.ink, linewidth=0.9, zorder=5)
+    if value > top:  # a bar that goes on beyond the axis says so
+        mark = {"marker": "^", "markersize": 5, "clip_on": False, "zorder": 7}
+        axes.plot([x], [top], color=palette.ink, **mark)
     start = None if hatch(number) else _label_start(height, least, top)
     inside = start is not None
     axes.annotate(

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from dcaplda.eval.comparison import kept_draws
 from dcaplda.eval.differences import Difference
 from dcaplda.eval.metrics.measure import PER_PRIOR, Settings, prior_name
 from dcaplda.eval.results import Interval, Part, Result
@@ -172,19 +173,38 @@ def record(result: Result, settings: Settings) -> dict[str, Any]:
     return found
 
 
-def json_text(results: list[Result], settings: Settings, found: Sequence[Difference] = ()) -> str:
-    """A list of objects, one for each system and set and each average."""
-    against = {(d.system, d.set, d.average): d for d in found}
+def json_text(
+    results: list[Result],
+    settings: Settings,
+    found: Sequence[Difference] = (),
+    changes: Sequence[Difference] = (),
+    with_draws: bool = False,
+) -> str:
+    """A list of objects, one for each system and set and each average.
+
+    `found` are differences from a baseline, `changes` those from an earlier evaluation;
+    `with_draws` keeps what a later evaluation can be compared with.
+    """
+    told = [
+        (key, base, {(d.system, d.set, d.average): d for d in differences})
+        for key, base, differences in (
+            ("difference", "baseline", found),
+            ("change", "against", changes),
+        )
+    ]
     records = []
     for result in results:
         records.append(record(result, settings))
-        difference = against.get((result.system, result.set, bool(result.average_of)))
-        if difference is not None:
-            records[-1]["difference"] = {
-                "baseline": difference.baseline,
-                **_values_record(difference.values, settings.names),
-                "intervals": _intervals_record(difference.intervals),
-            }
+        for key, base, by_place in told:
+            difference = by_place.get((result.system, result.set, bool(result.average_of)))
+            if difference is not None:
+                records[-1][key] = {
+                    base: difference.baseline,
+                    **_values_record(difference.values, list(difference.values)),
+                    "intervals": _intervals_record(difference.intervals),
+                }
+        if with_draws:
+            records[-1] |= kept_draws(result)
     return json.dumps(records, indent=2) + "\n"
 
 

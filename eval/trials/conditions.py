@@ -1,7 +1,7 @@
 """Who spoke, how long and where: tables over ids, and the trials of each condition."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from dcaplda.eval.trials.joining import Joined
 from dcaplda.runtime.errors import InputError, TableError, UsageError
 from dcaplda.runtime.tables.text_tables import read_durations, read_lists, read_words
+from dcaplda.runtime.values import check_seconds
 
 DEFAULT_EDGES = (4.0, 8.0, 16.0, 32.0)
 """Seconds between duration bins: powers of two, since log duration is what matters."""
@@ -26,6 +27,7 @@ class SideFiles:
     utt2dom: str = ""
     spk2utt: str = ""
     frame_shift: float = 0.0
+    utt2sess: str = ""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class SideTables:
     seconds: dict[str, float]
     domain: dict[str, str]
     models: dict[str, list[str]]
+    session: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, files: SideFiles) -> "SideTables":
@@ -44,12 +47,22 @@ class SideTables:
         return cls(
             files,
             read_words(files.utt2spk) if files.utt2spk else {},
-            _positive(read_durations(files.utt2dur, files.frame_shift), files.utt2dur)
-            if files.utt2dur
-            else {},
+            _read_seconds(files) if files.utt2dur else {},
             read_words(files.utt2dom) if files.utt2dom else {},
             read_lists(files.spk2utt) if files.spk2utt else {},
+            read_words(files.utt2sess) if files.utt2sess else {},
         )
+
+    def utterances_of(self, name: str) -> list[str]:
+        """The utterances of a model, or the one that an id is."""
+        return self.models.get(name, [name])
+
+    def sessions_of(self, name: str) -> frozenset[str]:
+        """Sessions of an utterance or of all utterances of a model."""
+        found = [self.session.get(utterance) for utterance in self.utterances_of(name)]
+        if None in found:
+            raise self._missing(name, self.files.utt2sess)
+        return frozenset(session for session in found if session is not None)
 
     def speaker_of(self, name: str) -> str:
         """Speaker of an utterance, of a model of several, or of a model named by its speaker."""
@@ -95,10 +108,9 @@ class SideTables:
         return TableError(f"'{table}': has no entry for '{name}' of the trials{way_out}")
 
 
-def _positive(seconds: dict[str, float], table: str) -> dict[str, float]:
-    for name, value in seconds.items():
-        if not value > 0.0:
-            raise TableError(f"'{table}': '{name}' has {value:g} seconds; expected more than 0")
+def _read_seconds(files: SideFiles) -> dict[str, float]:
+    seconds = read_durations(files.utt2dur, files.frame_shift)
+    check_seconds(seconds, f"'{files.utt2dur}'", TableError)
     return seconds
 
 

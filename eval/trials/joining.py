@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcaplda.eval.metrics.scores import Floats
+from dcaplda.eval.trials.ids import Codes, IdTable
 from dcaplda.eval.trials.keys import (
     UNLABELLED,
     Allowance,
@@ -19,8 +20,6 @@ from dcaplda.eval.trials.keys import (
 )
 from dcaplda.eval.trials.lines import (
     Block,
-    Codes,
-    IdTable,
     headed_blocks,
     peeked,
     raw_blocks,
@@ -45,30 +44,53 @@ class ScoreFile:
     """Scores as read: a pair of ids and a number for each line."""
 
     place: str
-    pairs: NDArray[np.uint64]
+    pairs: NDArray[np.uint64] | None
+    """None: the trials of the list, one by one in its order."""
     values: Floats
 
 
-def read_scores(source: str, ids: IdTable, columns: Columns | None = None) -> ScoreFile:
+def read_scores(
+    source: str, ids: IdTable, columns: Columns | None = None, like: TrialKey | None = None
+) -> ScoreFile:
     """Read `enroll test score` lines; a word after the score is ignored.
 
-    With `columns` the file may also be a table with a header, if its first line says so.
+    With `columns` the file may also be a table with a header, if its first line says so. Lines in
+    the order of the trials of `like` are only compared with them: quicker than looking ids up.
     """
     first_line, raw = peeked(raw_blocks(source))
     names = {word.strip('"') for word in re.split(r"[\t, ]+", first_line.lower())}
     if columns is not None and names & set(columns.score):
         blocks = headed_blocks(source, [columns.enroll, columns.test, columns.score], raw)
     else:
-        blocks = word_blocks(source, 3, 4, "enroll test score", raw)
-    pairs, values = [], []
+        blocks = word_blocks(source, 3, 4, "enroll test score", raw, number=2)
+    pairs: list[NDArray[np.uint64]] = []
+    values: list[Floats] = []
+    n_same = n_read = 0
     for block in blocks:
         enroll, test, score = block.columns[:3]
         check_ids(block, enroll, test)
-        pairs.append(joined_ids(ids.codes(enroll), ids.codes(test)))
         values.append(_numbers(block, score))
-    if not pairs:
+        rows = slice(n_read, n_read + len(enroll))
+        n_read = rows.stop
+        if like is not None and n_same == rows.start and _follows(like, rows, enroll, test):
+            n_same = rows.stop
+        else:
+            pairs.append(joined_ids(ids.codes(enroll), ids.codes(test)))
+    if not n_read:
         raise TableError(f"'{source}': no scores in it")
+    if like is not None and n_same == n_read == like.enroll.size:
+        return ScoreFile(source, None, np.concatenate(values))
+    if like is not None and n_same:
+        pairs.insert(0, like.pairs[:n_same])
     return ScoreFile(source, np.concatenate(pairs), np.concatenate(values))
+
+
+def _follows(key: TrialKey, rows: slice, enroll: Any, test: Any) -> bool:
+    """Whether ids are those of some consecutive trials."""
+    if rows.stop > key.enroll.size:
+        return False
+    sides = (key.enroll, enroll), (key.test, test)
+    return all(key.ids.equal(codes[rows], column).all() for codes, column in sides)
 
 
 def score_blocks(source: str) -> Iterator[tuple[Any, Any, Floats]]:
@@ -84,11 +106,11 @@ def _numbers(block: Block, column: object) -> Floats:
     import polars as pl
 
     assert isinstance(column, pl.Series)
-    parsed = column.cast(pl.Float64, strict=False)
+    parsed = column.cast(pl.Float64, strict=False)  # nothing to do where it was read as such
     bad = parsed.is_null() | parsed.is_nan()
     if bad.any():
         row = int(bad.arg_max() or 0)
-        found = column[row] or ""
+        found = str(column[row] or "")
         reason = "the score is NaN" if found.lower().endswith("nan") else "expected a score"
         raise TableError(f"{block.place_of(row)}: {reason}, found '{found[:40]}'")
     return parsed.to_numpy()
@@ -103,6 +125,8 @@ class Joined:
     enroll: Codes
     test: Codes
     counts: Counts
+    whole: bool = False
+    """Whether these are all trials of the key, in its order."""
 
     def split(self) -> tuple[Floats, Floats]:
         """Scores of the target and of the nontarget trials."""
@@ -116,7 +140,7 @@ def join(key: TrialKey, scores: ScoreFile, allow: Allowance | None = None) -> Jo
     """
     allow = allow or Allowance()
     n_repeats = n_extra = 0
-    if np.array_equal(key.pairs, scores.pairs):
+    if scores.pairs is None or np.array_equal(key.pairs, scores.pairs):
         values, present = scores.values, np.ones(scores.values.size, bool)
     else:
         values, present, n_repeats, n_extra = _merged(key, scores, allow)
@@ -132,7 +156,7 @@ def join(key: TrialKey, scores: ScoreFile, allow: Allowance | None = None) -> Jo
     )
     keep = present & ~unlabelled
     if keep.all():
-        return Joined(values, key.labels.astype(bool), key.enroll, key.test, counts)
+        return Joined(values, key.labels.astype(bool), key.enroll, key.test, counts, True)
     labels = key.labels[keep].astype(bool)
     return Joined(values[keep], labels, key.enroll[keep], key.test[keep], counts)
 
@@ -147,7 +171,7 @@ def _audio_ending(key: TrialKey, scores: ScoreFile, place: int) -> str:
     ):
         if other != sides and all(name in code_of for name in other):
             enroll, test = (np.array([code_of[name]], np.uint32) for name in other)
-            if joined_ids(enroll, test)[0] in scores.pairs:
+            if scores.pairs is not None and joined_ids(enroll, test)[0] in scores.pairs:
                 return f" (they match once {hint})"
     return ""
 
@@ -156,6 +180,7 @@ def _merged(
     key: TrialKey, scores: ScoreFile, allow: Allowance
 ) -> tuple[Floats, NDArray[np.bool_], int, int]:
     """Values in the key's order, which of them exist, and counts of repeated and extra scores."""
+    assert scores.pairs is not None
     order = np.argsort(scores.pairs, kind="stable")
     pairs = scores.pairs[order]
     fresh = np.ones(pairs.size, bool)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dcaplda.eval.trials.lines import Block, Codes, IdTable, headed_blocks, word_blocks
+from dcaplda.eval.trials.ids import Codes, IdTable
+from dcaplda.eval.trials.lines import Block, headed_blocks, word_blocks
 from dcaplda.runtime.errors import InputError, TableError, UsageError
 from dcaplda.runtime.tables.columns import Columns
 
@@ -25,6 +26,8 @@ LABELS = {
 UNLABELLED = -1
 FORMS = ("auto", "enroll-test-label", "label-enroll-test")
 ALLOWED = ("missing", "extra", "duplicate", "unlabelled")
+PAIRS_PER_TRIAL = 16
+"""Possible pairs of ids for each trial, up to which a table of all pairs is made."""
 
 
 @dataclass(frozen=True)
@@ -90,10 +93,10 @@ def label_codes(column: object, block: Block) -> NDArray[np.int8]:
             raise TableError(
                 f"{block.place_of(row)}: label '{word[:40]}' is unknown; known are: {known}"
             )
-    codes = column.replace_strict(
-        words, [LABELS[word.lower()] for word in words], default=UNLABELLED, return_dtype=pl.Int8
-    )
-    return codes.to_numpy()
+    codes = np.full(len(column), UNLABELLED, np.int8)
+    for word in words:
+        codes[(column == word).fill_null(False).to_numpy()] = LABELS[word.lower()]
+    return codes
 
 
 def _label_is_first(block: Block) -> bool:
@@ -175,12 +178,25 @@ def check_ids(block: Block, *columns: object) -> None:
             raise TableError(f"{block.place_of(row)}: an id is missing")
 
 
+def _has_repeats(key: TrialKey) -> bool:
+    """Whether any pair of ids comes twice: by ticking them off where most pairs are in the list."""
+    n_ids, n_trials = len(key.ids.code_of), key.enroll.size
+    if n_ids**2 > PAIRS_PER_TRIAL * n_trials:
+        ordered = np.sort(key.pairs)
+        return bool(np.any(ordered[1:] == ordered[:-1]))
+    seen = np.zeros(n_ids**2, bool)
+    for start in range(0, n_trials, 1 << 16):
+        some = slice(start, start + (1 << 16))
+        seen[key.enroll[some].astype(np.int64) * n_ids + key.test[some]] = True
+    return int(np.count_nonzero(seen)) < n_trials
+
+
 def _without_repeats(key: TrialKey, allow: Allowance) -> TrialKey:
+    if not _has_repeats(key):
+        return key
     ordered = key.pairs[key.order]
     repeat = ordered[1:] == ordered[:-1]
     n_repeats = int(np.count_nonzero(repeat))
-    if not n_repeats:
-        return key
     places = np.flatnonzero(repeat) + 1
     again = f"trials are repeated, first {key.name(int(ordered[places[0]]))}"
     allow.check("duplicate", n_repeats, key.place, again)

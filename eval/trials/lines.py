@@ -6,45 +6,21 @@ polars frame, its ids become whole numbers, and the text is dropped.
 
 import itertools
 import mmap
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dcaplda.runtime.errors import TableError
-from dcaplda.runtime.tables.columns import column_place
+from dcaplda.runtime.tables.columns import NoFrame, column_place, read_frame
 from dcaplda.runtime.tables.specifiers import Buffer, read_input
-from dcaplda.runtime.tables.text_lines import decoded, normalised
+from dcaplda.runtime.tables.text_lines import decoded, normalised, refuse_controls
 
-Codes = NDArray[np.uint32]
-BLOCK_BYTES = 1 << 25
-
-
-@dataclass
-class IdTable:
-    """Whole numbers for the ids of all files of a set; equal ids get equal numbers."""
-
-    code_of: dict[str, int] = field(default_factory=dict)
-
-    def codes(self, column: Any) -> Codes:
-        """Numbers of a polars string column without nulls; new ids are added."""
-        import polars as pl
-
-        words = column.cast(pl.Categorical)
-        unique = words.unique()
-        local = unique.to_physical().to_numpy()
-        lookup = np.zeros(int(local.max()) + 1 if local.size else 0, np.uint32)
-        table = self.code_of
-        lookup[local] = [table.setdefault(name, len(table)) for name in unique.to_list()]
-        found: Codes = lookup[words.to_physical().to_numpy()]
-        return found
-
-    @property
-    def names(self) -> list[str]:
-        """The ids in the order of their numbers."""
-        return list(self.code_of)
+BLOCK_BYTES = 1 << 23
+"""Bytes of a block: much more no longer fits the cache, and its memory is new every time."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +56,9 @@ def raw_blocks(source: str) -> RawBlocks:
         if end < len(data):
             end = data.rfind(b"\n", start, end) + 1 or data.find(b"\n", end) + 1 or len(data)
         block = data[start:end]
-        n_lines = block.count(b"\n") + (not block.endswith(b"\n"))
+        refuse_controls(block, source, line)
+        n_lines = int(np.count_nonzero(np.frombuffer(block, np.uint8) == ord("\n")))
+        n_lines += not block.endswith(b"\n")
         yield RawBlock(line, block, n_lines)
         line += n_lines
         _forget(data, end)
@@ -105,25 +83,57 @@ def peeked(blocks: RawBlocks) -> tuple[str, RawBlocks]:
 
 
 def word_blocks(
-    source: str, least: int, most: int, expected: str, blocks: RawBlocks | None = None
+    source: str,
+    least: int,
+    most: int,
+    expected: str,
+    blocks: RawBlocks | None = None,
+    number: int | None = None,
 ) -> Iterator[Block]:
     """Blocks of lines of `least` to `most` words between blanks or tabs, as `most` columns.
 
-    `expected` says in an error what a line should hold.
+    `expected` says in an error what a line should hold. The column `number` is float64 where all of
+    it can be read as numbers at once, and else text as the others.
     """
-    empty = True
-    for raw in blocks if blocks is not None else raw_blocks(source):
-        odd = any(mark in raw.data for mark in (b"\t", b"\r", b"\0"))
+
+    def columns_of(raw: RawBlock) -> Block:
+        odd = any(mark in raw.data for mark in (b"\t", b"\r"))
         odd |= raw.data.startswith(b"\xef\xbb\xbf")
-        columns = None if odd else _fast_columns(raw, least, most)
+        columns = None if odd else _fast_columns(raw, least, most, number)
         if columns is None:
-            columns = _fast_columns(_tidied(raw, source), least, most)
+            columns = _fast_columns(_tidied(raw, source), least, most, None)
         if columns is None:
             columns = _checked_columns(raw, source, least, most, expected)
+        return Block(source, raw.line, columns)
+
+    empty = True
+    for block in in_advance(columns_of, raw_blocks(source) if blocks is None else blocks):
         empty = False
-        yield Block(source, raw.line, columns)
+        yield block
     if empty:
         raise TableError(f"'{source}': the file is empty; expected lines '{expected}'")
+
+
+def in_advance(
+    function: Callable[[RawBlock], Block], items: RawBlocks, n_ahead: int = 2
+) -> Iterator[Block]:
+    """`function` of each item, in order; the next ones are under way in other threads already."""
+    first = list(itertools.islice(items, 2))
+    if len(first) < 2:
+        yield from map(function, first)
+        return
+    with ThreadPoolExecutor(n_ahead) as pool:
+        waiting: deque[Future[Block]] = deque()
+        try:
+            for item in itertools.chain(first, items):
+                waiting.append(pool.submit(function, item))
+                if len(waiting) > n_ahead:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
 def _tidied(raw: RawBlock, place: str) -> RawBlock:
@@ -134,23 +144,18 @@ def _tidied(raw: RawBlock, place: str) -> RawBlock:
         return raw  # whoever looks closer will find it again, with the right line number
 
 
-def _fast_columns(raw: RawBlock, least: int, most: int) -> list[Any] | None:
+def _fast_columns(raw: RawBlock, least: int, most: int, number: int | None) -> list[Any] | None:
     """Columns of lines with single blanks; None if any line needs a closer look."""
     import polars as pl
 
     width = raw.data[: raw.data.find(b"\n")].count(b" ") + 1
     if not least <= width <= most:
         return None
-    names = [str(number) for number in range(width)]
+    names = [str(place) for place in range(width)]
+    schema = {name: pl.Float64 if name == str(number) else pl.String for name in names}
     try:
-        frame = pl.read_csv(
-            raw.data,
-            has_header=False,
-            separator=" ",
-            quote_char=None,
-            schema=dict.fromkeys(names, pl.String),
-        )
-    except pl.exceptions.PolarsError:
+        frame = read_frame(raw.data, " ", schema)
+    except NoFrame:
         return None
     # A double blank, a short or an empty line shows as a null, or as a line too few.
     if frame.height != raw.n_lines or any(frame[name].null_count() for name in names[:least]):
@@ -201,17 +206,12 @@ def headed_blocks(
             if not raw:
                 continue
         try:
-            frame = pl.read_csv(
-                raw,
-                has_header=False,
-                separator=separator.decode(),
-                schema={str(number): pl.String for number in range(len(header))},
-            )
-        except pl.exceptions.PolarsError as error:
-            reason = str(error).splitlines()[0]
+            schema = {str(number): pl.String for number in range(len(header))}
+            frame = read_frame(raw, separator.decode(), schema, quotes=True)
+        except NoFrame as error:
             raise TableError(
                 f"'{source}': near line {line}: not {len(header)} columns as in the header "
-                f"({reason})"
+                f"({error})"
             ) from None
         yield Block(source, line, [frame[str(place)] for place in places])
     if not header:

@@ -1,6 +1,7 @@
 """The recipe of egs/simulated: its summary, and a whole run with a few steps of training."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -58,6 +59,17 @@ def test_recipe_refuses_unknown_options_and_worlds():
         assert done.returncode == 1 and "ERROR" in done.stderr
 
 
+def test_the_demo_opens_with_a_sentence_and_runs_the_recipe_last():
+    root = RECIPE.parents[1]
+    # As typed in a shell: a `make test` around this would have its say in the output.
+    shell = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    command = ["make", "-n", "demo"]
+    planned = subprocess.run(command, cwd=root, env=shell, capture_output=True, text=True)
+    lines = planned.stdout.strip().splitlines()
+    assert re.fullmatch(r'echo "This [^.]* \(about six minutes\)\."', lines[0]), lines[0]
+    assert lines[-1].endswith("egs/simulated/run.sh --world=demo --dir=exp/demo")
+
+
 @pytest.mark.slow
 @pytest.mark.torch
 def test_recipe_runs_from_simulation_to_report(tmp_path):
@@ -66,8 +78,10 @@ def test_recipe_runs_from_simulation_to_report(tmp_path):
     command += ["--systems=plda d-plda-dsd plda-asnorm cosine", "--top-n-candidates=300"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert "Report with pictures" in done.stdout
-    assert (tmp_path / "demo" / "results" / "main.html").stat().st_size > 100_000
+    page = tmp_path / "demo" / "results" / "main.html"
+    assert done.stdout.splitlines()[-1] == page.resolve().as_uri()
+    assert 100_000 < page.stat().st_size < 3_000_000
+    assert "oracle, for reference, has" in page.read_text()
     rows = json.loads((tmp_path / "demo" / "results" / "main.single.json").read_text())
     assert len({row["set"] for row in rows if "average_of" not in row}) == 24
     bundles = {path.parent for path in (tmp_path / "demo").rglob("backend.onnx")}

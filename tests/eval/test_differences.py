@@ -1,53 +1,13 @@
 """Intervals of averages and paired differences, against draws written out by hand."""
 
 import json
-import zlib
 
 import numpy as np
 import pytest
+from paired_sets import N_PEOPLE, N_REPLICATES, by_hand, write_set
 
 from dcaplda.bin.eval_scores import main
 from dcaplda.eval.metrics.scalars import cllr
-
-N_PEOPLE, N_REPLICATES = 12, 150
-
-
-def write_set(folder, name, people, rng, shifts):
-    """All pairs of two utterances of each person; systems differ by a shift of all scores."""
-    utterances = [(f"{person}-{k}", person) for person in people for k in range(2)]
-    (folder / f"{name}.utt2spk").write_text("".join(f"{u} {p}\n" for u, p in utterances))
-    pairs = [(a, b) for i, a in enumerate(utterances) for b in utterances[i + 1 :]]
-    truth = np.array([a[1] == b[1] for a, b in pairs])
-    own = {person: rng.normal() for person in people}
-    scores = np.where(truth, 2.0, -2.0) + [own[a[1]] + own[b[1]] for a, b in pairs]
-    words = ("nontarget", "target")
-    (folder / f"{name}.trials").write_text(
-        "".join(f"{a[0]} {b[0]} {words[int(t)]}\n" for (a, b), t in zip(pairs, truth, strict=True))
-    )
-    found = {}
-    for system, shift in shifts.items():
-        values = np.float32(scores * (1 + shift) + shift)
-        (folder / f"{name}.{system}").write_text(
-            "".join(f"{a[0]} {b[0]} {v}\n" for (a, b), v in zip(pairs, values, strict=True))
-        )
-        found[system] = values.astype(np.float64)
-    return pairs, truth, found
-
-
-def by_hand(people, pairs, truth, scores, seed=0):
-    """Cllr at 0.5 of each replicate: speakers drawn from a seed that names the people."""
-    place = {person: i for i, person in enumerate(sorted(people))}
-    rng = np.random.default_rng([seed, zlib.crc32("\n".join(sorted(people)).encode())])
-    one = np.array([place[a[1]] for a, _ in pairs])
-    other = np.array([place[b[1]] for _, b in pairs])
-    rows = []
-    for _ in range(N_REPLICATES):
-        drawn = rng.multinomial(len(people), np.full(len(people), 1 / len(people)))
-        weights = np.where(truth, drawn[one], drawn[one] * drawn[other]).astype(float)
-        loss = np.log1p(np.exp(np.where(truth, -scores, scores)))
-        halves = [np.average(loss[c], weights=weights[c]) for c in (truth, ~truth)]
-        rows.append(0.5 * sum(halves) / np.log(2))
-    return np.array(rows)
 
 
 @pytest.fixture
@@ -70,8 +30,9 @@ def evaluated(tmp_path):
     return made, {(r["set"], r["system"]): r for r in records}
 
 
-def ends(rows):
-    return np.quantile(rows, [0.025, 0.975], method="inverted_cdf")
+def ends(rows, measured):
+    """Percentiles, moved by the bias: the distance of the replicates' mean from the value."""
+    return np.quantile(rows, [0.025, 0.975], method="inverted_cdf") - (rows.mean() - measured)
 
 
 def test_an_average_and_its_interval_are_those_of_the_draws(evaluated):
@@ -82,14 +43,14 @@ def test_an_average_and_its_interval_are_those_of_the_draws(evaluated):
     assert mean["average_of"] == ["full", "short", "else"]
     exact = [cllr(s["two"][t], s["two"][~t], 0.5) for _, _, t, s in made.values()]
     assert mean["cllr_0.5"] == pytest.approx(np.mean(exact), abs=1e-6)
-    expected = ends(np.mean(list(rows.values()), axis=0))
+    expected = ends(np.mean(list(rows.values()), axis=0), np.mean(exact))
     np.testing.assert_allclose(mean["intervals"]["cllr_0.5"], expected, atol=1e-6)
 
 
 def test_sets_of_the_same_people_share_their_draws(evaluated):
     made, found = evaluated
     rows = [by_hand(*made[name][:3], made[name][3]["one"]) for name in ("full", "short")]
-    expected = ends(np.mean(rows, axis=0))
+    expected = ends(np.mean(rows, axis=0), found["a", "one"]["cllr_0.5"])
     np.testing.assert_allclose(found["a", "one"]["intervals"]["cllr_0.5"], expected, atol=1e-6)
 
 
@@ -101,7 +62,7 @@ def test_differences_are_paired(evaluated):
     assert told["baseline"] == "one"
     exact = found["else", "two"]["cllr_0.5"] - found["else", "one"]["cllr_0.5"]
     assert told["cllr_0.5"] == pytest.approx(exact, abs=1e-12)
-    expected = ends(rows["two"] - rows["one"])
+    expected = ends(rows["two"] - rows["one"], exact)
     np.testing.assert_allclose(told["intervals"]["cllr_0.5"], expected, atol=1e-6)
     # Paired, the interval is narrower than that of either system.
     width = np.diff(found["else", "one"]["intervals"]["cllr_0.5"])

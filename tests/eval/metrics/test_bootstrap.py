@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from dcaplda.eval.metrics import scalars as metrics
-from dcaplda.eval.metrics.bootstrap import TrialSpeakers, intervals, replicates
-from dcaplda.eval.metrics.measure import Settings, WeightedMeasure, measure
+from dcaplda.eval.metrics.bootstrap import TrialSpeakers, draws, intervals, replicates
+from dcaplda.eval.metrics.measure import Settings, WeightedMeasure, limits, measure
+from dcaplda.eval.resampling.resampler import Resampler
 from dcaplda.runtime.errors import InputError
 
 
@@ -149,6 +150,75 @@ def test_draws_without_a_class_are_drawn_again():
 def test_infinite_replicates_have_intervals():
     values = np.array([[1.0], [2.0], [np.inf], [np.inf]])
     assert intervals(values, 0.5) == [(1.0, np.inf)]
+
+
+def test_intervals_are_moved_by_the_bias_and_stay_within_limits():
+    """Replicates 0..99 of a value 60: the bias is 49.5 - 60, percentiles are 9 and 89."""
+    values = np.arange(100.0)[:, None]
+    assert intervals(values, 0.8) == [(9.0, 89.0)]
+    assert intervals(values, 0.8, [60.0]) == [(19.5, 99.5)]
+    assert intervals(values, 0.8, [60.0], [(0.0, 95.0)]) == [(19.5, 95.0)]
+    assert intervals(values, 0.8, [0.0], [(0.0, 95.0)]) == [(0.0, 39.5)]
+    values[0] = np.inf  # no bias is known
+    assert intervals(values, 0.8, [60.0]) == [(10.0, 90.0)]
+
+
+def small_set(rng, seed, n_speakers=10):
+    """Metrics and replicates of a set of all pairs of five utterances of each speaker."""
+    own = np.repeat(np.arange(n_speakers), 5)
+    first, second = (own[side] for side in np.triu_indices(own.size, 1))
+    labels = first == second
+    u, v = rng.normal(0, 1, n_speakers), rng.normal(0, 0.7, n_speakers)
+    scores = np.where(labels, 3.0 + 1.3 * u[first], -3.0 + v[first] + v[second])
+    scores += rng.normal(0, 1.7, labels.size)
+    speakers = TrialSpeakers.of(first, second, labels)
+    target, nontarget = scores[labels], scores[~labels]
+    resampler = Resampler(target, nontarget, speakers, Settings())
+    values = list(measure(target, nontarget, Settings()).values.values())
+    return values, resampler.rows(draws(speakers, 200, seed))
+
+
+def mean_of_sets(rng, seed):
+    """Metrics and replicates of the mean of twelve such sets."""
+    values, rows = zip(*(small_set(rng, 100 * seed + k) for k in range(12)), strict=True)
+    return np.mean(values, axis=0), np.mean(rows, axis=0)
+
+
+def test_a_mean_of_small_sets_lies_in_its_own_interval():
+    """Draws repeat people, which lowers minima: plain percentiles leave the mean min DCF out."""
+    values, rows = mean_of_sets(np.random.default_rng(8), 0)
+    place = Settings().names.index("min_dcf_0.01")
+    assert intervals(rows)[place][1] < values[place]
+    for value, (low, high) in zip(values, intervals(rows, measured=values), strict=True):
+        assert low < value < high
+
+
+@pytest.mark.slow
+def test_moved_intervals_cover_what_as_many_others_would_give():
+    """The figures of the module's docstring: 60 means of 12 sets, standard error 5 %."""
+    rng = np.random.default_rng(7)
+    found = [mean_of_sets(rng, seed) for seed in range(60)]
+    truth = np.mean([values for values, _ in found], axis=0)
+    names = Settings().names
+
+    def coverage(spans):
+        inside = [
+            [low <= t <= high for (low, high), t in zip(s, truth, strict=True)] for s in spans
+        ]
+        return dict(zip(names, np.mean(inside, axis=0), strict=True))
+
+    moved = coverage([intervals(rows, measured=values) for values, rows in found])
+    plain = coverage([intervals(rows) for _, rows in found])
+    assert moved["min_dcf_0.01"] == pytest.approx(0.85, abs=0.1)
+    assert plain["min_dcf_0.01"] == pytest.approx(0.38, abs=0.15)
+    assert min(moved.values()) > 0.75
+
+
+def test_limits_are_those_of_the_definitions():
+    found = {name: limits(name) for name in Settings().names}
+    assert found["eer"] == (0.0, 100.0)
+    assert found["auc"] == found["calibration_loss_0.01"] == (0.0, 1.0)
+    assert found["cllr_0.5"] == found["min_dcf_0.01"] == (0.0, np.inf)
 
 
 def test_labels_that_contradict_the_speakers_are_refused():

@@ -201,6 +201,11 @@ def test_gaussian_scores_reach_their_closed_forms():
         assert actual == pytest.approx(metrics.min_cllr_pav(target, nontarget, prior), rel=5e-3)
 
 
+def test_a_gap_far_from_the_center_of_the_scores_is_used():
+    """A threshold between 0.002 and 0.003 separates; the fit must not stop at 9e-5."""
+    assert metrics.min_cllr_lin([0.002, -1.0, -1.0], [0.003], 0.1) < 1e-9
+
+
 @given(SCORES, SCORES, st.randoms(use_true_random=False))
 def test_whole_weights_equal_repeated_trials(target, nontarget, random):
     counts = [np.array([random.randint(0, 3) for _ in scores]) for scores in (target, nontarget)]

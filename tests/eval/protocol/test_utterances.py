@@ -88,7 +88,7 @@ def test_speakers_named_as_copies_are_told(tmp_path: Path) -> None:
         ({"spk2utt": "ann a1 b1, bob b2"}, "spk2utt: 'b1' is of 'ann', in utt2spk of 'bob'"),
         ({"xvector_scp": "z1 x:1"}, "xvector.scp: has no utterance of utt2spk"),
         ({"utt2dom": "a1 x y"}, "line 1: expected an id and one word, found 'a1 x y'"),
-        ({"segments": "a1 r1 0"}, "line 1: expected utterance, recording, start and end"),
+        ({"segments": "a1 r1 0"}, "line 1: expected 'utterance recording start end'"),
         ({"utt2spk": ""}, "the table is empty"),
     ],
 )

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from dcaplda.bin.eval_scores import main
 from dcaplda.eval.metrics.curves import PRIOR_LOG_ODDS, curves
 from dcaplda.eval.metrics.measure import Settings
 from dcaplda.eval.metrics.scalars import dcf, min_dcf
@@ -135,6 +136,16 @@ def test_bars_show_the_actual_value_and_the_minimum_as_a_black_line():
     assert [line.get_ydata()[0] for line in lines] == [0.3, 0.4]
 
 
+def test_a_bar_that_is_cut_has_a_mark_at_its_top():
+    results = [make_result("a", f"s{i}", 0.2, 0.1) for i in range(3)]
+    results += [make_result("a", "far", 9.0, 0.1), make_result("a", "lost", math.inf, 0.1)]
+    (axes,) = set_pictures.bars(results, "cllr_0.5", "min_cllr_lin_0.5", "Cllr", PAPER).axes
+    top = axes.get_ylim()[1]
+    marks = [line for line in axes.lines if line.get_marker() == "^"]
+    assert [line.get_ydata()[0] for line in marks] == [top, top] and top < 9.0
+    assert [round(line.get_xdata()[0]) for line in marks] == [3, 4]
+
+
 def make_stage():
     seconds = np.geomspace(1.0, 256.0, 30)
     pull = np.log(seconds)[:, None] + np.log(seconds)[None, :]
@@ -154,5 +165,19 @@ def test_the_duration_stage_is_read_from_the_exported_grid():
 )
 def test_a_damaged_duration_stage_is_refused(damage):
     entry = {"seconds": [1.0, 2.0], "alpha": [[1, 2], [2, 3]], "beta": [[0, 0], [0, 1]], **damage}
-    with pytest.raises(BundleError, match="duration calibration is damaged"):
+    with pytest.raises(BundleError, match="export it again"):
         DurationStage.of({"calibration": {"duration": entry}}, "m")
+
+
+@pytest.mark.parametrize(
+    "ending,magic", [("pdf", b"%PDF-"), ("png", b"\x89PNG"), ("svg", b"<?xml")]
+)
+def test_plots_are_files_that_open(tmp_path, ending, magic):
+    lines = tmp_path / "lines"
+    lines.write_text("2 target\n-3 nontarget\n0.5 target\n-0.2 nontarget\n1 nontarget\n")
+    options = [f"--plots={tmp_path / 'plots'}", f"--plot-format={ending}", "--prior=0.5"]
+    assert main([*options, str(lines)]) == 0
+    files = sorted((tmp_path / "plots").iterdir())
+    assert len(files) == 7  # five curves, bars of Cllr and of DCF
+    assert all(file.suffix == f".{ending}" for file in files)
+    assert all(file.read_bytes().startswith(magic) for file in files)

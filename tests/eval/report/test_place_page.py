@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from page_looks import contrast
 
 from dcaplda.eval.report.place_page import GRADES, PlacePage, Scale, render_place, write_place_page
 
@@ -56,14 +57,3 @@ def test_colours_can_be_read_in_light_and_dark() -> None:
         pairs += [("ink", f"{grade}-back") for grade in ("yes", "care", "no")]
         for one, two in pairs:
             assert contrast(colour[one], colour[two]) >= 4.5, (one, two)
-
-
-def contrast(one: str, two: str) -> float:
-    high, low = sorted((luminance(one), luminance(two)), reverse=True)
-    return (high + 0.05) / (low + 0.05)
-
-
-def luminance(colour: str) -> float:
-    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from chromium import Page, executable
+from page_looks import contrast, luminance
 
 from dcaplda.eval.report.training_page import (
     Calibration,
@@ -141,14 +142,3 @@ def test_a_browser_shows_it_on_phones_and_desks(tmp_path, scheme: str) -> None:
         assert (luminance(seen["back"]) > 0.8) == (scheme == "light")
     finally:
         browser.close()
-
-
-def luminance(colour: str) -> float:
-    channels = [int(x) / 255 for x in re.findall(r"\d+", colour)[:3]]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(one: str, two: str) -> float:
-    high, low = sorted((luminance(one), luminance(two)), reverse=True)
-    return (high + 0.05) / (low + 0.05)

@@ -5,10 +5,11 @@ import gzip
 import numpy as np
 import pytest
 
-from dcaplda.eval.trials import lines
+from dcaplda.eval.trials import ids as ids_module
+from dcaplda.eval.trials import keys, lines
+from dcaplda.eval.trials.ids import IdTable
 from dcaplda.eval.trials.joining import join, read_score_label_lines, read_scores
 from dcaplda.eval.trials.keys import Allowance, read_key
-from dcaplda.eval.trials.lines import IdTable
 from dcaplda.runtime.errors import DcapldaError
 from dcaplda.runtime.tables.columns import Columns
 
@@ -27,7 +28,8 @@ def joined(tmp_path):
         ids = IdTable()
         allowance = Allowance.of(*allow)
         key = read_key(str(tmp_path / "trials"), ids, allowance, form, columns)
-        return join(key, read_scores(str(tmp_path / "scores"), ids, columns), allowance)
+        scores_read = read_scores(str(tmp_path / "scores"), ids, columns, key)
+        return join(key, scores_read, allowance)
 
     return run
 
@@ -206,3 +208,94 @@ def test_ids_that_match_without_wav_are_recognised(joined, allow):
     with pytest.raises(DcapldaError) as caught:
         joined(TRIALS, SCORES.replace("a", "c"), "extra")
     assert "match once" not in str(caught.value)
+
+
+def in_blocks(monkeypatch, size=64):
+    """Files of several blocks, and ids that are guessed from the second on."""
+    monkeypatch.setattr(lines, "BLOCK_BYTES", size)
+    monkeypatch.setattr(ids_module, "LEAST_GUESSED", 1)
+
+
+def long_list(rng, n=60):
+    """Lines of trials and of their scores, in order."""
+    pairs = [(f"m{i:02d}", f"t{j:02d}") for i in range(6) for j in range(10)][:n]
+    words = ("nontarget", "target")
+    trials = [f"{a} {b} {words[int(k % 3 == 0)]}" for k, (a, b) in enumerate(pairs)]
+    scores = [f"{a} {b} {rng.normal():.5f}" for a, b in pairs]
+    return trials, scores
+
+
+def text(rows):
+    return "\n".join(rows) + "\n"
+
+
+def by_dictionary(trials, scores):
+    """Scores in the order of the trials, joined in plain Python; the first of repeated ones."""
+    found = {}
+    for row in scores:
+        a, b, value = row.split()
+        found.setdefault((a, b), float(value))
+    return [found[tuple(row.split()[:2])] for row in trials if tuple(row.split()[:2]) in found]
+
+
+@pytest.mark.parametrize("changed_at", [None, 0, 1, 30, 58])
+def test_scores_that_leave_the_trials_order_find_their_trials(joined, monkeypatch, changed_at):
+    """Two neighbours change places somewhere: before that lines are compared, then looked up."""
+    in_blocks(monkeypatch)
+    trials, scores = long_list(np.random.default_rng(1))
+    if changed_at is not None:
+        k = changed_at
+        scores[k], scores[k + 1] = scores[k + 1], scores[k]
+    found = joined(text(trials), text(scores))
+    assert found.scores.tolist() == by_dictionary(trials, scores)
+    assert found.whole
+
+
+@pytest.mark.parametrize(("n_trials", "n_scores"), [(60, 50), (50, 60)])
+def test_lists_of_unequal_length_are_joined_as_far_as_they_go(
+    joined, monkeypatch, n_trials, n_scores
+):
+    in_blocks(monkeypatch)
+    trials, scores = long_list(np.random.default_rng(2))
+    trials, scores = trials[:n_trials], scores[:n_scores]
+    found = joined(text(trials), text(scores), "missing", "extra")
+    assert found.scores.tolist() == by_dictionary(trials, scores)
+    assert (found.counts.missing, found.counts.extra) == (max(0, n_trials - n_scores),
+                                                          max(0, n_scores - n_trials))  # fmt: skip
+    assert found.whole is (n_trials == 50)
+
+
+def test_a_score_that_is_repeated_at_the_end_is_counted(joined, monkeypatch):
+    in_blocks(monkeypatch)
+    trials, scores = long_list(np.random.default_rng(3))
+    found = joined(text(trials), text([*scores, scores[0][:8] + "9.0"]), "duplicate")
+    assert found.counts.duplicate == 1 and found.scores.tolist() == by_dictionary(trials, scores)
+
+
+@pytest.mark.parametrize("share", [1, 10**6])
+def test_repeated_trials_are_found_by_ticking_off_and_by_sorting(joined, monkeypatch, share):
+    monkeypatch.setattr(keys, "PAIRS_PER_TRIAL", share)
+    trials, scores = long_list(np.random.default_rng(4))
+    assert joined(text(trials), text(scores)).counts.duplicate == 0
+    with pytest.raises(DcapldaError, match="1 trials are repeated, first 'm00' 't03'"):
+        joined(text([*trials, trials[3]]), text(scores))
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["1e5", "-1E-3", "+2", ".5", "5.", "inf", "-inf", "Infinity", "-infinity", "1e400", "-0"],
+)
+def test_numbers_read_at_once_are_those_read_one_by_one(joined, word):
+    """A line that needs a closer look makes the block be read as words and then as numbers."""
+    at_once = joined("a x 1\nb y 0\n", f"a x {word}\nb y 1\n").scores
+    as_words = joined("a x 1\nb y 0\n", f"a  x {word}\nb y 1\n").scores
+    assert at_once.tolist() == as_words.tolist()
+
+
+@pytest.mark.parametrize("word", ["nan", "-NaN", "x", "1,5", "0x10", "1_000"])
+def test_what_is_no_number_is_refused_either_way(joined, word):
+    for blanks in (" ", "  "):
+        with pytest.raises(
+            DcapldaError, match="line 2: (expected a score|the score is NaN), found"
+        ):
+            joined("a x 1\nb y 0\n", f"a{blanks}x 1\nb y {word}\n")
