@@ -66,25 +66,15 @@ def speech_frames(options: Options, log: Log) -> Iterator[tuple[str, float]]:
 
 def segment_seconds(table: str) -> Iterator[tuple[str, float]]:
     """Utterances and their seconds, from a segments file."""
-    from dcaplda.runtime.tables.specifiers import table_source
-    from dcaplda.runtime.tables.text_lines import read_lines
-    from dcaplda.runtime.tables.text_tables import NUMBER
+    from dcaplda.runtime.tables.sessions import read_segments
 
-    for number, line in enumerate(read_lines(table_source(table)), 1):
-        words = line.split(" ")
-        # The fifth word, where there is one, is the channel.
-        if len(words) not in (4, 5) or not all(NUMBER.fullmatch(word) for word in words[2:4]):
+    for segment in read_segments(table):
+        if segment.end == math.inf:
             raise TableError(
-                f"'{table}' line {number}: expected 'utterance recording start end', "
-                f"found {line[:60]!r}"
+                f"'{table}' line {segment.line}: '{segment.utterance}' goes to the end of the "
+                "recording; write the recording's length in place of -1"
             )
-        start, end = float(words[2]), float(words[3])
-        if not 0 <= start < end < math.inf:
-            raise TableError(
-                f"'{table}' line {number}: '{words[0]}' goes from {start:g} to {end:g} s; the end "
-                "must lie after the start (write the recording's length in place of -1)"
-            )
-        yield words[0], end - start
+        yield segment.utterance, segment.end - segment.start
 
 
 def recording_seconds(table: str, scp_root: str) -> Iterator[tuple[str, float]]:
@@ -118,6 +108,7 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     """Read one of the inputs, write utt2dur."""
     from dcaplda.runtime.tables.specifiers import check_output, table_source, writing
     from dcaplda.runtime.tables.text_tables import read_numbers
+    from dcaplda.runtime.values import check_seconds
 
     target = table_source(arguments[0])
     check_output(target)
@@ -145,6 +136,8 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
         seconds[name] = amount * unit
     if not seconds:
         raise TableError("no utterance has any speech; nothing was written")
+    given = options.segments or options.wav or options.vad or options.num_frames
+    check_seconds(seconds, f"'{given}'", TableError)
     # Rounded to a microsecond: 300 * 0.01 is to be written as 3, not 3.0000000000000004.
     lines = "".join(f"{name} {round(value, 6):.10g}\n" for name, value in seconds.items())
     with writing(target) as stream:

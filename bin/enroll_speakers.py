@@ -36,6 +36,7 @@ class Options(Averaged, Embeddings):
 
 def body(options: Options, arguments: list[str], log: Log) -> int:
     """Read, compute, write."""
+    from dcaplda.bin.common.likeness import refuse_strict, say_unknown
     from dcaplda.bin.common.sides import enrol, need_seconds
     from dcaplda.bin.common.utterances import Source
     from dcaplda.runtime.backend import Backend
@@ -45,6 +46,7 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     model_dir, table, target = arguments
     archive = check_target(target)
     backend = Backend.load(model_dir, threads=options.threads or None)
+    refuse_strict(options, backend.familiarity)
     timed = backend.info.uses_durations
     if timed:
         need_seconds(options.durations, "--durations=utt2dur")
@@ -61,6 +63,7 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     made = enrol(source, options, way, "cannot be enrolled", backend, timed, log)
     write_vectors(target, made.names, made.voiceprints)
     write_tag(archive, backend.info.fingerprint)
+    say_unknown(backend.familiarity, log)
     log.info(f"enrolled {len(made.names)} from {made.n_utterances} utterances")
     return 0
 

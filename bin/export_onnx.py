@@ -33,9 +33,8 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
 
 def export_directory(source: str, target: str, log: Log) -> None:
     """Export the model that training left in a directory."""
-    import json
-
     from dcaplda.export.bundle_writer import export_model
+    from dcaplda.runtime.fields import parse_json
     from dcaplda.train.store import load_model
 
     model = load_model(source)
@@ -43,9 +42,11 @@ def export_directory(source: str, target: str, log: Log) -> None:
     summary = Path(source) / SUMMARY
     if summary.is_file():
         try:
-            training = json.loads(summary.read_text(encoding="utf-8"))
+            training = parse_json(summary.read_bytes())
         except ValueError as error:
             raise ModelError(f"{summary}: not valid JSON ({error})") from None
+        if not isinstance(training, dict):
+            raise ModelError(f"{summary}: no table; train again, or remove it")
     else:
         log.warning(f"{source} has no {SUMMARY}: model.json will not tell what training saw")
     differences = export_model(model, target, training)

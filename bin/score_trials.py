@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dcaplda.bin.common.option_groups import (
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from dcaplda.bin.common.trial_sides import Sides
     from dcaplda.runtime.backend import Backend
+    from dcaplda.runtime.trials.bounds import Bounds
     from dcaplda.runtime.trials.lists import Trials
 
 USAGE = """Score trials with an exported model.
@@ -51,6 +52,9 @@ class Options(PlaceTables, Cohort, Decision, TrialList, TrialSides):
 
     output: str = option("llr", "llr, or posterior (needs --prior)")
     part: int = option(1, "which of --num-parts slices of the trials to score, from 1")
+    bound: str = option(
+        "", "LLRs stay within LOW,HIGH or the bounds of a validation's JSON (eval-scores)"
+    )
     num_parts: int = option(1, "cat of the parts' score files equals the whole, byte for byte")
 
     def check(self) -> None:
@@ -62,10 +66,10 @@ class Options(PlaceTables, Cohort, Decision, TrialList, TrialSides):
             raise ValueError("--output=posterior, --cost-miss and --cost-fa need --prior")
         if self.places and (self.score_norm or self.enroll_voiceprints):
             raise ValueError("--places takes embeddings, and no --score-norm")
-        if self.score_norm and (self.prior is not None or self.short == "zero"):
+        if self.score_norm and (self.prior is not None or self.short == "zero" or self.bound):
             raise ValueError(
-                "--score-norm gives scores that are not LLRs: no --prior, no --short=zero; "
-                "calibrate them first (calibrate-scores)"
+                "--score-norm gives scores that are not LLRs: no --prior, no --short=zero, "
+                "no --bound; calibrate them first (calibrate-scores)"
             )
 
 
@@ -86,30 +90,53 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     """Read, compute voiceprints, compare, write."""
     if options.threads:
         os.environ.setdefault("POLARS_MAX_THREADS", str(options.threads))
+    from dcaplda.bin.common.likeness import judge_tables, refuse_strict, say_unknown
     from dcaplda.bin.common.trial_sides import read_sides
     from dcaplda.runtime.backend import Backend
     from dcaplda.runtime.tables.specifiers import check_output
+    from dcaplda.runtime.trials.bounds import Bounds
     from dcaplda.runtime.trials.lists import read_trials
 
     model_dir, enroll_table, test_table, trials_source, target = arguments
     _check_stdin([enroll_table, test_table, trials_source])
     check_output(target)
+    bounds = Bounds.named(options.bound) if options.bound else None
     watch = _Stopwatch(log)
     backend = Backend.load(model_dir, threads=options.threads or None)
+    if bounds:
+        bounds.check_model(backend.info.fingerprint)
     watch.lap("load model")
     trials = read_trials(trials_source, options.trials_form, options.columns())
     watch.lap("read trials")
     sides = read_sides(options, backend, enroll_table, test_table, trials, log)
     watch.lap("read tables")
+    refuse_strict(options, backend.familiarity)
+    judge_tables(
+        options, backend.familiarity, (sides.enroll, sides.test), log, options.min_duration
+    )
     scored = _score(options, backend, trials, sides, log, watch)
+    if bounds:
+        scored = _bounded(scored, bounds, log)
     _write(options, target, scored)
     watch.lap("write")
     counts = f"scored {len(scored.trials)} trials, {scored.skipped} skipped for missing ids"
     if options.min_duration:
         treated = " (LLR set to 0)" if options.short == "zero" else ""
         counts += f", {scored.n_short} with a segment under {options.min_duration:g} s{treated}"
+    say_unknown(backend.familiarity, log)
     log.info(counts)
     return 0
+
+
+def _bounded(scored: "_Scored", bounds: "Bounds", log: Log) -> "_Scored":
+    """The same with LLRs within the bounds, and how many that changed."""
+    llrs, n_below, n_above = bounds.applied(scored.llrs)
+    source = f" of {bounds.place}" if bounds.place else ""
+    log.info(
+        f"bounded {n_below + n_above} of {len(llrs)} LLRs{source}: {n_below} were below "
+        f"{bounds.low:.4g}, {n_above} above {bounds.high:.4g}"
+    )
+    return replace(scored, llrs=llrs)
 
 
 def _check_stdin(names: list[str]) -> None:
@@ -136,6 +163,7 @@ def _score(
     log: Log,
     watch: _Stopwatch,
 ) -> _Scored:
+    from dcaplda.bin.common.likeness import judge_voiceprints
     from dcaplda.bin.common.sides import read_sessions
     from dcaplda.bin.common.trial_sides import match, short_trials
 
@@ -160,6 +188,9 @@ def _score(
         done = trials.take(slice(begin, end))
         return _Scored(done, llrs, n_asked - (end - begin), int(short[begin:end].sum()))
     enroll, test, groups = sides.voiceprints(backend, options.multi_enroll, sessions)
+    judge_voiceprints(options, backend, sides.test.source.vectors, test, log)
+    if sides.enroll is not sides.test:
+        judge_voiceprints(options, backend, sides.enroll.source.vectors, enroll, log)
     if not sides.models.single:
         from dcaplda.runtime.several import resolved_way
 

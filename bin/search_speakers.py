@@ -64,6 +64,12 @@ class Options(PlaceBundles, Decision, TwoSides):
 
 def body(options: Options, arguments: list[str], log: Log) -> int:
     """Read both sides, search, write."""
+    from dcaplda.bin.common.likeness import (
+        judge_tables,
+        judge_voiceprints,
+        refuse_strict,
+        say_unknown,
+    )
     from dcaplda.bin.common.sides import need_seconds, report_missing, tested_side
     from dcaplda.bin.common.utterances import load
     from dcaplda.runtime.backend import Backend
@@ -74,6 +80,7 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     check_output(target)
     needed = needed_posterior(options.cost_miss, options.cost_fa)
     backend = Backend.load(model_dir, threads=options.threads or None)
+    refuse_strict(options, backend.familiarity)
     if options.place_bundles:
         search, count, prober = _placed(options, enrolled, backend)
     else:
@@ -91,13 +98,16 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     report_missing(tests.missing, LACKING, options.allow_missing, log)
     if not tests.ids:
         raise InputError(f"'{test_table}': no utterance is left to search for")
+    judge_tables(options, backend.familiarity, [tests], log)
     prints = tests.voiceprints(prober)
+    judge_voiceprints(options, prober, test_table, prints, log)
     with writing(target) as stream:
         for begin in range(0, len(prints), TESTS_AT_ONCE):
             part = prints[begin : begin + TESTS_AT_ONCE]
             rankings = search(part)
             names = tests.ids[begin : begin + TESTS_AT_ONCE]
             stream.write("".join(_lines(names, rankings, needed)).encode())
+    say_unknown(backend.familiarity, log)
     log.info(f"searched {count} speakers for each of {len(tests.ids)} utterances")
     return 0
 
@@ -150,7 +160,7 @@ def _speakers(options: Options, enrolled: str, backend: "Backend", log: Log) -> 
     """The enrolled speakers of a gallery file or of a table."""
     import numpy as np
 
-    from dcaplda.runtime.gallery.blocks import VoiceprintBlocks
+    from dcaplda.runtime.gallery.blocks import Shape, VoiceprintBlocks
     from dcaplda.runtime.gallery.speakers import Gallery
     from dcaplda.runtime.tables.vectors import names_vectors
 
@@ -167,7 +177,8 @@ def _speakers(options: Options, enrolled: str, backend: "Backend", log: Log) -> 
         with Gallery.open(options.gallery_out, backend) as gallery:
             gallery.add_many(named)
             return gallery.blocks()
-    speakers = VoiceprintBlocks(enrolled, backend.info.voiceprint_dim, np.dtype(np.float32))
+    shape = Shape(backend.info.voiceprint_dim, np.dtype(np.float32), backend.ones)
+    speakers = VoiceprintBlocks(enrolled, shape)
     rows = [(number + 1, name, made.tobytes()) for number, (name, made) in enumerate(named)]
     speakers.append(rows)
     return speakers.blocks

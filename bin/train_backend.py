@@ -6,7 +6,7 @@ import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dcaplda.bin.common.arguments import need
 from dcaplda.bin.common.next_commands import Evaluation, next_commands
@@ -56,6 +56,7 @@ class Options(Threads, ScpRoot):
     start_model: str = option("", "start from this trained or imported model, not from PLDA")
     resume: bool = option(False, "go on with a run that was stopped")
     finish: bool = option(False, "make the model of what a stopped run has reached")
+    extractor: str = option("", "extractor.json of the embeddings; left out: the one beside them")
     export: bool = option(True, "export the result to <exp-dir>/bundle")
     set: list[str] = option([], "section.key=value of the recipe, as stage1.steps=200; repeatable")
     device: str = option("auto", "auto, cpu, cuda or cuda:N")
@@ -108,10 +109,21 @@ def _train_one(options: Options, arguments: list[str], log: Log) -> int:
         resume=options.resume,
         finish=options.finish,
         recipe=options.config,
+        extractor=_extractor(options, vectors),
     )
     train(request, log.info, log.warning)
     _hand_over(options, Path(directory), log)
     return 0
+
+
+def _extractor(options: Options, vectors: str) -> dict[str, Any] | None:
+    """What is known of the extractor, for the bundle: scoring refuses another one."""
+    from dcaplda.runtime.extractors.note import note_beside, read_note
+
+    if options.extractor:
+        return read_note(options.extractor).to_dict()
+    found = note_beside(vectors, options.scp_root)
+    return None if found is None else found.to_dict()
 
 
 def _hand_over(options: Options, directory: Path, log: Log) -> None:
@@ -153,10 +165,11 @@ def _hand_over(options: Options, directory: Path, log: Log) -> None:
 
 def _is_exported(directory: Path, bundle: Path) -> bool:
     """Whether the bundle there is of this very result."""
+    from dcaplda.runtime.fields import parse_json
     from dcaplda.train.summary import read_summary
 
     try:
-        manifest = json.loads((bundle / "model.json").read_text(encoding="utf-8"))
+        manifest = parse_json((bundle / "model.json").read_bytes())
     except (OSError, ValueError):
         return False
     return isinstance(manifest, dict) and manifest.get("training") == read_summary(directory)
@@ -182,6 +195,7 @@ def _train_seeds(options: Options, arguments: list[str], log: Log) -> int:
         f"--config={recipe}",
         f"--device={options.device}",
         f"--start-model={options.start_model}",
+        f"--extractor={options.extractor}",
         f"--threads={_threads(options)}",
         f"--resume={str(options.resume).lower()}",
         f"--finish={str(options.finish).lower()}",

@@ -9,8 +9,12 @@ from typing import Any
 import onnx
 
 from dcaplda.export.graphs import names
-from dcaplda.runtime.bundle.manifest import FORMAT, FORMAT_VERSION, JOINT, MANIFEST, sha256
+from dcaplda.runtime.bundle.agreement import disagreement
+from dcaplda.runtime.bundle.checksums import sha256, with_sums
+from dcaplda.runtime.bundle.graph_facts import read_facts
+from dcaplda.runtime.bundle.manifest import FORMAT, FORMAT_VERSION, JOINT, MANIFEST, parse_info
 from dcaplda.runtime.bundle.writing import write_files
+from dcaplda.runtime.errors import ModelError
 
 JOINT_FILE = "joint.npz"
 
@@ -41,8 +45,18 @@ def write_bundle(
     if joint is not None:
         files[JOINT_FILE] = joint
         whole[JOINT] = {"file": JOINT_FILE, "sha256": sha256(joint)}
+    _check_agreement(whole, files)
     text = json.dumps(whole, indent=2, allow_nan=False) + "\n"
-    write_files(directory, {**files, MANIFEST: text.encode("utf-8")})
+    write_files(directory, with_sums({**files, MANIFEST: text.encode("utf-8")}))
+
+
+def _check_agreement(manifest: dict[str, Any], files: Mapping[str, bytes]) -> None:
+    """What the runtime would refuse is not written."""
+    info = parse_info(manifest, MANIFEST)
+    for name, file in info.graphs.items():
+        problem = disagreement(info, name, read_facts(files[file.name], f"export: {file.name}"))
+        if problem:
+            raise ModelError(f"export: {file.name} {problem}, unlike {MANIFEST}")
 
 
 def _version() -> str:

@@ -13,29 +13,27 @@ import numpy as np
 from dcaplda.export.graphs.algebra import Compiled
 from dcaplda.runtime.errors import ModelError
 from dcaplda.runtime.familiarity import precision_of
+from dcaplda.runtime.fields import Table
+
+ADVICE = "train again, or export without training_summary.json"
 
 
 def familiarity(compiled: Compiled, training: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """The key `familiarity` of model.json, from what training recorded; None if nothing."""
-    statistics = (training or {}).get("statistics")
-    if not statistics:
+    whole = Table(dict(training or {}), "the summary of the training", ModelError, ADVICE)
+    told = whole.optional_table("statistics")
+    if told is None or not told.values:
         return None
-    try:
-        norm = statistics.get("embedding_norm")
-        side = statistics.get("side_information")
-        return {
-            "seconds": statistics.get("durations"),
-            "norm": {"min": norm["p0.05"], "max": norm["p99.95"]} if norm else None,
-            "side_information": _side_information(compiled, side) if side else None,
-        }
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ModelError(
-            f"the summary of the training: 'statistics' lacks {error}; train again, or export "
-            "without training_summary.json"
-        ) from None
+    norm = told.optional_table("embedding_norm")
+    side = told.optional_table("side_information")
+    return {
+        "seconds": told.get("durations", dict[str, float] | None, None),
+        "norm": norm and {"min": norm.number("p0.05"), "max": norm.number("p99.95")},
+        "side_information": side and _side_information(compiled, side),
+    }
 
 
-def _side_information(compiled: Compiled, told: Mapping[str, Any]) -> dict[str, Any] | None:
+def _side_information(compiled: Compiled, told: Table) -> dict[str, Any] | None:
     form = compiled.scale_side
     if form is None:
         return None
@@ -44,10 +42,18 @@ def _side_information(compiled: Compiled, told: Mapping[str, Any]) -> dict[str, 
         if earlier is form:
             break
         start += earlier.dim + 2  # [a, own(a), 1]
-    precision = precision_of(np.array(told["covariance"]))
+    mean = np.array(told.get("mean", list[float]))
+    covariance = told.get("covariance", list[list[float]])
+    size = len(form.basis)
+    if {len(mean), len(covariance), *map(len, covariance)} != {size}:
+        raise told.refused("the sizes of 'side_information' are not the model's")
+    try:
+        precision = precision_of(np.array(covariance))
+    except np.linalg.LinAlgError:
+        raise told.refused("the covariance of 'side_information' has no inverse") from None
     return {
         "columns": [start, start + form.dim],
-        "mean": (np.array(told["mean"]) @ form.basis).tolist(),
+        "mean": (mean @ form.basis).tolist(),
         "precision": (form.basis.T @ precision @ form.basis).tolist(),
-        "distance_p999": told["distance_percentiles"]["99.9"],
+        "distance_p999": told.table("distance_percentiles").number("99.9", 0.0),
     }

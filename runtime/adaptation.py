@@ -10,14 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dcaplda.runtime import checks
-from dcaplda.runtime.bundle.initializers import with_constants
+from dcaplda.runtime.bundle.agreement import read_graph
+from dcaplda.runtime.bundle.checksums import sha256, with_sums
+from dcaplda.runtime.bundle.initializers import float_constants, with_constants
 from dcaplda.runtime.bundle.manifest import (
+    FORMAT_VERSION,
     JOINT,
     MANIFEST,
     ModelInfo,
-    read_graph,
-    read_joint_file,
-    sha256,
+    read_file,
 )
 from dcaplda.runtime.bundle.writing import write_files
 from dcaplda.runtime.errors import BundleError, InputError
@@ -35,6 +36,8 @@ FEWEST_PEOPLE = 1.7
 """Below so many effective people a pool of several utterances is one voice, not a place."""
 FEWEST_TO_TELL = 5
 """Utterances from which on one voice can be told from a few."""
+ROUNDING = 1e-5
+"""Of constants in float32, relative to the largest of them."""
 EMBEDDING_GRAPHS = ("backend", "voiceprint", "verify")
 """Graphs that take embeddings, and so know the place."""
 
@@ -98,7 +101,7 @@ def is_empty(embeddings: ArrayLike) -> bool:
     """Whether there is no utterance at all; what is no array is refused later."""
     try:
         return np.size(embeddings) == 0
-    except ValueError:
+    except Exception:  # whatever the class of a caller's object raises
         return False
 
 
@@ -113,14 +116,29 @@ def refuse_one_voice(utterances: int, people: float, what: str = "") -> None:
 
 def joint_of(directory: str | Path, info: ModelInfo) -> JointModel | None:
     """The joint model of a bundle, if it has one."""
-    if info.joint_file is None:
+    if info.joint is None:
         return None
-    content = read_joint_file(directory, info)
+    content = read_file(directory, info.joint)
     joint = parse_joint(content, f"{directory}/{info.joint_file}")
     scorer = joint.scorer
     if scorer.weight.shape[1] != info.embedding_dim or joint.layout.width != info.voiceprint_dim:
         raise BundleError(f"{directory}/{info.joint_file}: does not fit model.json; export again")
+    _check_constants(directory, info, joint)
     return joint
+
+
+def _check_constants(directory: str | Path, info: ModelInfo, joint: JointModel) -> None:
+    """Refuse a joint model that is not the one in the graphs, up to roundings."""
+    expected = place_constants(joint.scorer)
+    place = f"{directory}/voiceprint.onnx"
+    found = float_constants(read_graph(directory, info, "voiceprint"), expected, place)
+    for name, value in expected.items():
+        limit = ROUNDING * float(np.abs(value).max())
+        near = found[name].size == value.size
+        if not near or not (np.abs(found[name] - value.reshape(-1)) <= limit).all():
+            raise BundleError(
+                f"{directory}/{info.joint_file}: is of another model than {place}; export again"
+            )
 
 
 def write_adaptation(made: Adaptation, directory: str | Path) -> None:
@@ -140,16 +158,15 @@ def _files(
     directory: str | Path, info: ModelInfo, model: JointModel, made: Adaptation
 ) -> dict[str, bytes]:
     manifest: dict[str, Any] = json.loads(json.dumps(info.manifest))
-    constants: dict[str, NDArray[np.float32]] = place_constants(
-        model.scorer, model.layout.conditions
-    )
+    constants = place_constants(model.scorer)
     files = {}
-    for name, entry in manifest["graphs"].items():
+    manifest["format_version"], manifest["graphs"] = FORMAT_VERSION, {}
+    for name in info.graphs:
         content = read_graph(directory, info, name)
         if name in EMBEDDING_GRAPHS:
             content = with_constants(content, constants, f"{directory}/{name}.onnx")
         files[f"{name}.onnx"] = content
-        entry.update(file=f"{name}.onnx", sha256=sha256(content))
+        manifest["graphs"][name] = {"file": f"{name}.onnx", "sha256": sha256(content)}
     assert info.joint_file is not None
     files[info.joint_file] = joint_bytes(model)
     manifest[JOINT] = {"file": info.joint_file, "sha256": sha256(files[info.joint_file])}
@@ -164,4 +181,4 @@ def _files(
         total, least, most = (round(value, 2) for value in made.seconds)
         manifest["adaptation"]["seconds"] = {"total": total, "least": least, "most": most}
     text = json.dumps(manifest, indent=2, allow_nan=False) + "\n"
-    return {**files, MANIFEST: text.encode()}
+    return with_sums({**files, MANIFEST: text.encode()})

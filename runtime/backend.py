@@ -1,18 +1,23 @@
 """Backend: opens a bundle and turns embeddings and durations into log-likelihood ratios."""
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dcaplda.runtime import checks, several, verification
-from dcaplda.runtime.bundle.manifest import SEARCH, ModelInfo, read_graph, read_info
-from dcaplda.runtime.bundle.sessions import Sessions, available_threads
+from dcaplda.runtime import checks, several, values, verification
+from dcaplda.runtime.bundle.agreement import read_graph
+from dcaplda.runtime.bundle.manifest import SEARCH, ModelInfo, read_info
+from dcaplda.runtime.bundle.ones import find_ones
+from dcaplda.runtime.bundle.sessions import Sessions
+from dcaplda.runtime.cores import available_threads
 from dcaplda.runtime.decision import bayes_threshold
 from dcaplda.runtime.errors import InputError
+from dcaplda.runtime.extractors.agreement import agree_on_extractor
+from dcaplda.runtime.extractors.note import ExtractorNote, extractor_of
 from dcaplda.runtime.familiarity import read_familiarity
 from dcaplda.runtime.trials import planner
 from dcaplda.runtime.trials.tiles import run_jobs, tile_slices
@@ -45,6 +50,8 @@ class Backend:
         self.joint = _joint_of(directory, info)
         """The model of place, speaker and sample, of bundles trained for several utterances and
         places; else None."""
+        self.extractor = extractor_of(info.manifest, f"{directory}/model.json")
+        """Which extractor's embeddings it takes, where that is known; see Backend.load."""
         self.directory = directory
         """Where the bundle lies."""
         self._sessions = Sessions(directory, info)
@@ -52,22 +59,30 @@ class Backend:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A pickled backend is loaded again, from the same place, where it arrives."""
-        return _reload, (str(Path(self.directory).resolve()), self.threads)
+        return _reload, (str(Path(self.directory).resolve()), self.threads, self.extractor)
 
     @classmethod
-    def load(cls, directory: str | Path, *, threads: int | None = None) -> "Backend":
+    def load(
+        cls, directory: str | Path, *, threads: int | None = None, extractor: Any = None
+    ) -> "Backend":
         """Open a model directory; `threads` (default: the cores at hand) serve large jobs.
+
+        `extractor`, an Extractor of dcaplda.audio or its fingerprint, is the one whose embeddings
+        will come: a model that was trained with another one is refused, and a model that does
+        not tell gives a Python warning.
 
         Every file is checked against its sha256 here, so that a damaged bundle is found at
         once and not in the middle of a job.
         """
-        if threads is not None and threads < 1:
-            raise InputError(f"threads = {threads}: expected at least 1")
+        if threads is not None:
+            threads = values.whole(threads, "threads", 1)
         info = read_info(directory)
         # Only checked, not opened: `backend` is for other runtimes, others may not be needed.
         for graph in ("backend", *info.further_graphs):
             read_graph(directory, info, graph)
         backend = cls(directory, info, threads or available_threads())
+        if extractor is not None:
+            backend.extractor = agree_on_extractor(backend.extractor, extractor, str(directory))
         for graph in ("voiceprint", "compare", "pairs"):
             backend._sessions.open(graph)
         return backend
@@ -93,7 +108,7 @@ class Backend:
         inputs = {"embeddings": matrix, "durations": times, **self._extra_inputs(extra, count)}
         if groups is None:
             if count <= VOICEPRINTS_AT_ONCE:
-                return self._finite(self._sessions.run("voiceprint", inputs), ids)
+                return checks.made_voiceprints(self.run_voiceprints(inputs), ids)
             starts = range(0, count, VOICEPRINTS_AT_ONCE)
             chunks = (slice(begin, begin + VOICEPRINTS_AT_ONCE) for begin in starts)
             made = run_jobs(lambda rows: self._rows(inputs, rows), chunks, self.threads)
@@ -106,7 +121,8 @@ class Backend:
                 _whole_groups(numbers),
                 self.threads,
             )
-        return self._finite(np.concatenate(list(made)), ids if groups is None else None)
+        whole = np.concatenate(list(made))
+        return checks.made_voiceprints(whole, ids if groups is None else None)
 
     def compare(self, enroll: ArrayLike, test: ArrayLike, *, out: Float32 | None = None) -> Float32:
         """LLR of every enrolment voiceprint (E, K) against every test voiceprint (T, K).
@@ -114,7 +130,10 @@ class Backend:
         `out`, a float32 array (E, T), is written to and returned: fresh memory for a large
         result costs as much time as a part of the comparison.
         """
-        left, right = self._side(enroll, "enroll"), self._side(test, "test")
+        left, right = (
+            self.checked_voiceprints(enroll, "enroll"),
+            self.checked_voiceprints(test, "test"),
+        )
         if several.both_several(self, left, right):
             exact = several.exact_llrs(self, left, right)
             if out is None:
@@ -143,7 +162,10 @@ class Backend:
         Yields (enrolment rows, test rows, their LLRs) in order; tiles ahead of the consumer
         are bounded in number.
         """
-        left, right = self._side(enroll, "enroll"), self._side(test, "test")
+        left, right = (
+            self.checked_voiceprints(enroll, "enroll"),
+            self.checked_voiceprints(test, "test"),
+        )
         several.refuse_both(self, left, right)
 
         def work(tile: tuple[slice, slice]) -> tuple[slice, slice, Float32]:
@@ -153,7 +175,10 @@ class Backend:
 
     def compare_pairs(self, enroll: ArrayLike, test: ArrayLike) -> Float32:
         """LLR of each enrolment voiceprint against the test voiceprint in the same row."""
-        left, right = self._side(enroll, "enroll"), self._side(test, "test")
+        left, right = (
+            self.checked_voiceprints(enroll, "enroll"),
+            self.checked_voiceprints(test, "test"),
+        )
         if len(left) != len(right):
             raise InputError(f"pairs: {len(left)} enrolment rows but {len(right)} test rows")
         if several.both_several(self, left, right):
@@ -291,6 +316,7 @@ class Backend:
         home = tempfile.TemporaryDirectory(prefix="dcaplda-")
         write_adaptation(made, Path(home.name) / "bundle")
         backend = Backend.load(Path(home.name) / "bundle", threads=self.threads)
+        backend.extractor = self.extractor
         backend._home = home
         return backend
 
@@ -324,7 +350,10 @@ class Backend:
         of the list, bit for bit as the whole list would. `progress(done, total)` is called
         from time to time.
         """
-        left, right = self._side(enroll, "enroll"), self._side(test, "test")
+        left, right = (
+            self.checked_voiceprints(enroll, "enroll"),
+            self.checked_voiceprints(test, "test"),
+        )
         several.refuse_both(self, left, right)
         offsets = np.arange(len(left) + 1) if groups is None else _offsets(groups, len(left))
         trials = planner.TrialList(
@@ -335,8 +364,8 @@ class Backend:
         count = len(trials.models)
         if count != len(trials.tests):
             raise InputError(f"trials: {count} enrolment but {len(trials.tests)} test numbers")
-        begin, end = part or (0, count)
-        if not 0 <= begin <= end <= count:
+        begin, end = (values.whole(edge, "part") for edge in part or (0, count))
+        if not begin <= end <= count:
             raise InputError(f"part = {part}: the list has {count} trials")
         scorers = planner.Scorers(tile=self.tile, pairs=self._pairs)
         return planner.score_trials(
@@ -348,30 +377,34 @@ class Backend:
 
         For those who cut and share out the work themselves; `compare` checks, cuts and shares.
         """
-        return self._sessions.run("compare", {"enroll": enroll, "test": test})
+        return checks.finite_llrs(self._sessions.run("compare", {"enroll": enroll, "test": test}))
+
+    def run_voiceprints(self, inputs: Mapping[str, NDArray[Any]]) -> Float32:
+        """Voiceprints of checked inputs, in one call of the graph on this thread."""
+        return self._sessions.run("voiceprint", inputs)
+
+    def checked_voiceprints(
+        self, voiceprints: ArrayLike, what: str, ids: Sequence[str] | None = None
+    ) -> Float32:
+        """Rows (n, K) that can be voiceprints of this model; `what` names them in messages."""
+        return checks.voiceprints(voiceprints, what, self.info.voiceprint_dim, self.ones, ids)
+
+    @cached_property
+    def ones(self) -> NDArray[np.int64]:
+        """Columns of a voiceprint that always are 1."""
+        found = find_ones(self.info, self.run_voiceprints)
+        # Behind are the number of utterances and what follows from it, which is 1 only of one.
+        return found if self.joint is None else found[found < self.joint.layout.tail]
 
     def search_tile(self, probe: Float32, rows: Float32) -> Float32:
         """The same of one voiceprint (1, K) against many (N, K): LLRs (1, N).
 
         Of bundles that have search.onnx (`info.further_graphs`).
         """
-        return self._sessions.run(SEARCH, {"test": probe, "enroll": rows})
-
-    def _finite(self, voiceprints: Float32, ids: Sequence[str] | None) -> Float32:
-        if not math.isfinite(np.vdot(voiceprints, voiceprints)):
-            bad = np.flatnonzero(~np.isfinite(voiceprints).all(axis=1))
-            if len(bad):
-                raise InputError(
-                    f"embeddings: the voiceprint of {checks.label(int(bad[0]), ids)} is not "
-                    "finite; is it an embedding of the kind that the model was trained on?"
-                )
-        return voiceprints
-
-    def _side(self, voiceprints: ArrayLike, what: str) -> Float32:
-        return checks.as_matrix(voiceprints, what, self.info.voiceprint_dim)
+        return checks.finite_llrs(self._sessions.run(SEARCH, {"test": probe, "enroll": rows}))
 
     def _pairs(self, enroll: Float32, test: Float32) -> Float32:
-        return self._sessions.run("pairs", {"enroll": enroll, "test": test})
+        return checks.finite_llrs(self._sessions.run("pairs", {"enroll": enroll, "test": test}))
 
     def _extra_inputs(
         self, extra: Mapping[str, ArrayLike] | None, count: int
@@ -384,7 +417,7 @@ class Backend:
         for name in self.info.voiceprint_inputs:
             if name not in given:
                 raise InputError(f"'{name}' is missing; this model needs it for each row")
-            inputs[name] = checks.seconds(given[name], name, count, needed=True)
+            inputs[name] = checks.counts(given[name], name, count)
         return inputs
 
     def _rows(
@@ -394,7 +427,7 @@ class Backend:
         chosen: dict[str, NDArray[Any]] = {name: value[rows] for name, value in inputs.items()}
         if groups is not None:
             chosen["groups"] = groups
-        return self._sessions.run("voiceprint", chosen)
+        return self.run_voiceprints(chosen)
 
 
 def _joint_of(directory: str | Path, info: ModelInfo) -> "JointModel | None":
@@ -406,8 +439,10 @@ def _joint_of(directory: str | Path, info: ModelInfo) -> "JointModel | None":
     return joint_of(directory, info)
 
 
-def _reload(directory: str, threads: int) -> Backend:
-    return Backend.load(directory, threads=threads)
+def _reload(directory: str, threads: int, extractor: ExtractorNote | None) -> Backend:
+    backend = Backend.load(directory, threads=threads)
+    backend.extractor = extractor
+    return backend
 
 
 def _whole_groups(numbers: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
@@ -423,8 +458,8 @@ def _whole_groups(numbers: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
 
 
 def _offsets(groups: ArrayLike, rows: int) -> NDArray[np.int64]:
-    offsets = np.asarray(groups, dtype=np.int64)
-    if offsets.ndim != 1 or len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != rows:
+    offsets = checks.indices(groups, "groups", rows + 1)
+    if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != rows:
         raise InputError(f"groups: expected offsets from 0 to {rows}, the enrolment rows")
     if (np.diff(offsets) < 1).any():
         raise InputError("groups: a model has no enrolment row")

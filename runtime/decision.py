@@ -5,26 +5,22 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dcaplda.runtime.errors import InputError
+from dcaplda.runtime import values
 
 
 def check_prior(prior: float) -> float:
     """Return `prior` if it is a probability that leaves both answers possible."""
-    if not 0.0 < prior < 1.0:
-        raise InputError(f"prior of a target trial is {prior:g}; it must lie between 0 and 1")
-    return float(prior)
+    return values.prior(prior)
 
 
-def check_costs(cost_miss: float, cost_fa: float) -> None:
-    """Refuse costs for which no threshold exists."""
-    for name, cost in (("miss", cost_miss), ("false acceptance", cost_fa)):
-        if not (cost > 0.0 and math.isfinite(cost)):
-            raise InputError(f"cost of a {name} is {cost:g}; it must be a number above 0")
+def check_costs(cost_miss: float, cost_fa: float) -> tuple[float, float]:
+    """Return the costs if there is a threshold for them."""
+    return values.cost(cost_miss, "miss"), values.cost(cost_fa, "false acceptance")
 
 
 def log_odds(prior: float) -> float:
     """Prior log odds, gamma = log(prior / (1 - prior))."""
-    check_prior(prior)
+    prior = check_prior(prior)
     return math.log(prior) - math.log1p(-prior)
 
 
@@ -34,7 +30,7 @@ def bayes_threshold(prior: float, cost_miss: float = 1.0, cost_fa: float = 1.0) 
     t = log(cost_fa / cost_miss) - log(prior / (1 - prior)). A trial is accepted when its LLR
     is at least t; at equality both answers cost the same.
     """
-    check_costs(cost_miss, cost_fa)
+    cost_miss, cost_fa = check_costs(cost_miss, cost_fa)
     return math.log(cost_fa) - math.log(cost_miss) - log_odds(prior)
 
 

@@ -42,7 +42,7 @@ class Evidence:
     ) -> None:
         several.joint_needed(backend)
         self._backend = backend
-        self._rule = decision_rule(float(prior), float(cost_miss), float(cost_fa))
+        self._rule = decision_rule(prior, cost_miss, cost_fa)
         self._enrolled = enrolled_voiceprints(backend, speaker)
         self._warnings = speaker.warnings if isinstance(speaker, Speaker) else ()
         self._heard: Sides | None = None

@@ -14,11 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcaplda.runtime.errors import BundleError
+from dcaplda.runtime.fields import Table
 
 Float32 = NDArray[np.float32]
 
 SLACK = 1 + 1e-6
 """Rounding of float32."""
+LEAST = 1e-30
+"""Nothing that is measured is smaller."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Range:
 
     def excess(self, value: float) -> float:
         """How far outside a value is, as a ratio."""
-        return max(self.low / value, value / self.high)
+        return max(self.low / value if value else math.inf, value / self.high)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +57,12 @@ class SideInformation:
         """Mahalanobis distance of a voiceprint's z from the training mean."""
         difference = voiceprint[self.columns] @ self.whitening - self.centre
         return math.sqrt(difference @ difference)
+
+    def distances(self, voiceprints: Float32) -> NDArray[np.float64]:
+        """The same of every row (n, K)."""
+        differences = voiceprints[:, self.columns] @ self.whitening - self.centre
+        found: NDArray[np.float64] = np.sqrt(np.einsum("ij,ij->i", differences, differences))
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +112,7 @@ class Familiarity:
             worst = max(norms, key=self.norm.excess)
             if not self.norm.holds(worst):
                 found.append(
-                    f"{side}: embedding of length {worst:.2f}, in training 99.9% had "
+                    f"{side}: embedding of length {shown_length(worst)}, in training 99.9% had "
                     f"{self.norm.low:.2f}-{self.norm.high:.2f}"
                 )
         if self.side is not None:
@@ -114,6 +123,11 @@ class Familiarity:
                     f"within {self.side.limit:.1f}"
                 )
         return tuple(found)
+
+
+def shown_length(value: float) -> str:
+    """A length in a message."""
+    return f"{value:.2f}" if 0.01 <= value < 1e5 else f"{value:.3g}"
 
 
 def precision_of(covariance: NDArray[np.floating]) -> NDArray[np.float64]:
@@ -127,30 +141,49 @@ def precision_of(covariance: NDArray[np.floating]) -> NDArray[np.float64]:
 
 def read_familiarity(manifest: Mapping[str, Any], place: str) -> Familiarity:
     """Read the key `familiarity` of model.json; what is absent or null is not known."""
-    told = manifest.get("familiarity") or {}
-    try:
-        seconds, norm, side = (told.get(key) for key in ("seconds", "norm", "side_information"))
-        return Familiarity(
-            seconds=Range(float(seconds["min"]), float(seconds["max"])) if seconds else None,
-            norm=Range(float(norm["min"]), float(norm["max"])) if norm else None,
-            side=read_side(side, int(manifest["voiceprint_dim"])) if side else None,
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BundleError(
-            f"{place}: 'familiarity' is missing or wrong ({error!r}); export the model again"
-        ) from None
+    whole = Table(dict(manifest), place, BundleError, "export the model again")
+    told = whole.optional_table("familiarity")
+    if told is None:
+        return Familiarity()
+    side = told.optional_table("side_information")
+    width = None if side is None else whole.whole("voiceprint_dim", 1)
+    return Familiarity(
+        seconds=_read_range(told.optional_table("seconds")),
+        norm=_read_range(told.optional_table("norm")),
+        side=None if side is None else _read_side(side, width),
+    )
 
 
-def read_side(told: Mapping[str, Any], width: int | None = None) -> SideInformation:
-    """Read the key `side_information`; `width` is that of a voiceprint, if known."""
-    start, stop = (int(edge) for edge in told["columns"])
-    mean = np.array(told["mean"], np.float64)
-    precision = np.array(told["precision"], np.float64)
-    size = stop - start
+def _read_range(told: Table | None) -> Range | None:
+    if told is None:
+        return None
+    high = told.number("max", LEAST)
+    return Range(told.number("min", 0.0, high), high)
+
+
+def read_side(told: Mapping[str, Any]) -> SideInformation:
+    """Read the key `side_information` of what training recorded."""
+    return _read_side(Table(dict(told), "side_information", BundleError, "train again"), None)
+
+
+def _read_side(told: Table, width: int | None) -> SideInformation:
+    """`width` is that of a voiceprint, if known."""
+    edges = told.get("columns", list[int])
+    mean = np.array(told.get("mean", list[float]))
+    rows = told.get("precision", list[list[float]])
+    limit = told.number("distance_p999", 0.0)
+    start, stop = edges if len(edges) == 2 else (0, 0)
     fits = 0 <= start < stop and (width is None or stop <= width)
-    if not fits or mean.shape != (size,) or precision.shape != (size, size):
-        raise ValueError("the sizes of side_information do not fit the voiceprints")
-    values, vectors = np.linalg.eigh(0.5 * (precision + precision.T))
-    whitening = vectors * np.sqrt(np.maximum(values, 0.0))
-    limit = float(told["distance_p999"])
-    return SideInformation(slice(start, stop), whitening, mean @ whitening, limit)
+    if not fits or {len(mean), len(rows), *map(len, rows)} != {stop - start}:
+        raise told.refused("the sizes of side_information do not fit the voiceprints")
+    precision = np.array(rows)
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            values, vectors = np.linalg.eigh(0.5 * (precision + precision.T))
+            whitening = vectors * np.sqrt(np.maximum(values, 0.0))
+            centre = mean @ whitening
+    except np.linalg.LinAlgError:
+        centre = np.array([np.nan])
+    if not np.isfinite(centre).all():
+        raise told.refused("the precision of side_information is beyond all measure")
+    return SideInformation(slice(start, stop), whitening, centre, limit)

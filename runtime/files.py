@@ -1,35 +1,44 @@
-"""Output files and folders that appear whole or not at all."""
+"""Output files and folders that appear whole or not at all.
+
+They are made beside their place under a hidden name that ends in `.part`, and renamed. A writer
+holds a lock on what it makes: what a killed one left has none, and is removed by the next writer.
+"""
 
 import contextlib
+import ctypes
 import os
+import re
 import shutil
+import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from dcaplda.runtime.errors import UsageError
+
+try:
+    import fcntl
+except ImportError:  # not of this world of systems: nothing is locked, nothing swept
+    fcntl = None  # type: ignore[assignment]
+
+_PART = ".part"
+# Of a name as long as names can be, the hidden one has a part only.
+_LONGEST = 100
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
 
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
     """Give a temporary path beside `path`; rename it into place if the block succeeds.
 
-    An older file at `path` stays untouched until the rename, and a failed block
-    leaves nothing behind.
+    An older file at `path` stays untouched until the rename, and the new one has its permissions;
+    a failed block leaves nothing behind.
     """
     target = Path(path)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    os.close(handle)
-    beside = Path(name)
-    try:
+    with _beside(target, tempfile.mkstemp) as beside:
         yield beside
-        # mkstemp makes a private file; an output has the permissions of any other new file.
-        umask = os.umask(0)
-        os.umask(umask)
-        beside.chmod(0o666 & ~umask)
+        beside.chmod(mode_of(target, 0o666))
         os.replace(beside, target)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -40,15 +49,40 @@ def new_folder(path: str | Path) -> Iterator[Path]:
     """
     check_new_folder(path)
     target = Path(os.path.abspath(path))
-    beside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    try:
+    with working_folder(target) as beside:
         yield beside
-        umask = os.umask(0)
-        os.umask(umask)
-        beside.chmod(0o777 & ~umask)
+        beside.chmod(mode_of(target, 0o777))
         os.replace(beside, target)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def working_folder(target: Path) -> Iterator[Path]:
+    """Give a folder beside `target`, to work in; what is left of it afterwards is removed."""
+
+    def make(prefix: str, suffix: str, dir: Path) -> tuple[int, str]:
+        name = tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=dir)
+        return os.open(name, os.O_RDONLY), name
+
+    with _beside(target, make) as beside:
+        yield beside
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Let two files or folders change names in one step; False where the system cannot."""
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError):
+        return False
+    names = os.fsencode(one), os.fsencode(other)
+    return bool(rename(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0)
+
+
+def mode_of(path: Path, usual: int) -> int:
+    """Permissions of what is there; else those that anything new of this kind gets."""
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return usual & ~_umask()
 
 
 def check_new_folder(path: str | Path) -> None:
@@ -58,3 +92,67 @@ def check_new_folder(path: str | Path) -> None:
         raise UsageError(f"'{path}' is there already; remove it, or name a new folder")
     if not target.parent.is_dir():
         raise UsageError(f"'{path}': there is no directory '{target.parent}'; make it first")
+
+
+@contextlib.contextmanager
+def _beside(target: Path, make: Callable[..., tuple[int, str]]) -> Iterator[Path]:
+    """A new file or folder beside its place, locked; removed if it is still there at the end."""
+    prefix = f".{target.name[:_LONGEST]}."
+    _sweep(target.parent, prefix)
+    while True:
+        handle, name = make(prefix=prefix, suffix=_PART, dir=target.parent)
+        if _lock(handle, wait=True) and os.fstat(handle).st_nlink == 0:
+            os.close(handle)  # swept by somebody before it was locked
+            continue
+        break
+    beside = Path(name)
+    try:
+        yield beside
+    finally:
+        _remove(beside)
+        os.close(handle)
+
+
+def _sweep(folder: Path, prefix: str) -> None:
+    """Remove what killed writers left: nobody holds its lock any more."""
+    pattern = re.compile(re.escape(prefix) + r"[a-z0-9_]{8}" + re.escape(_PART))
+    try:
+        left = [entry.path for entry in os.scandir(folder) if pattern.fullmatch(entry.name)]
+    except OSError:
+        return  # what is wrong with the folder, the writer will say
+    for name in left:
+        with contextlib.suppress(OSError):
+            handle = os.open(name, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+            try:
+                if _lock(handle, wait=False):
+                    _remove(Path(name))
+            finally:
+                os.close(handle)
+
+
+def _lock(handle: int, wait: bool) -> bool:
+    """Lock an open file or folder for as long as it is open; False if that cannot be had."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:  # held by another, or a file system without locks
+        return False
+    return True
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    """The process's mask of permissions; where it must be set to be read, for a moment."""
+    with contextlib.suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").split("\n")
+        return int(next(line for line in lines if line.startswith("Umask:"))[6:], 8)
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

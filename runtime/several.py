@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dcaplda.runtime.errors import InputError
+from dcaplda.runtime.values import shown
 
 if TYPE_CHECKING:
     from dcaplda.runtime.backend import Backend
@@ -19,8 +20,8 @@ WAYS = ("auto", "joint", "scores", "voiceprints")
 
 def resolved_way(backend: "Backend", way: str) -> str:
     """`auto` is `joint` where the bundle was trained for it, else the paper's `scores`."""
-    if way not in WAYS:
-        raise InputError(f"multi_enroll = '{way}': expected one of {', '.join(WAYS)}")
+    if not isinstance(way, str) or way not in WAYS:
+        raise InputError(f"multi_enroll = {shown(way)}: expected one of {', '.join(WAYS)}")
     if way == "auto":
         return "scores" if backend.joint is None else "joint"
     if way == "joint":
@@ -111,9 +112,13 @@ def session_numbers(
     if sessions is None:
         return None
     joint_needed(backend)
-    if isinstance(sessions, str) or np.ndim(sessions) != 1 or np.size(sessions) != count:
+    try:
+        names = np.asarray(sessions)
+        found = np.unique(names, return_inverse=True)[1] if names.shape == (count,) else None
+    except Exception:  # words among numbers, or whatever the class of a caller's object raises
+        found = None
+    if found is None:
         raise InputError(f"sessions: expected a list of {count}, one for each embedding")
-    found = np.unique(np.asarray(sessions), return_inverse=True)[1]
     return found.reshape(-1).astype(np.int64)
 
 

@@ -10,16 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from dcaplda.runtime import checks, several
 from dcaplda.runtime.bundle.manifest import VERIFY
-from dcaplda.runtime.decision import bayes_threshold, log_odds
+from dcaplda.runtime.decision import bayes_threshold, check_costs, check_prior, log_odds
 from dcaplda.runtime.errors import InputError
+from dcaplda.runtime.values import are_seconds, shown
 
 if TYPE_CHECKING:
     from dcaplda.runtime.backend import Backend
 
 Float32 = NDArray[np.float32]
 
-_LONGEST = float(np.finfo(np.float32).max)
-_STRANGE = "no finite voiceprint; is it an embedding of the kind that the model was trained on?"
+_STRANGE = "no finite LLR; is it an embedding of the kind that the model was trained on?"
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +39,13 @@ class Speaker:
     """Fingerprint of the model that made it; empty if that is not known."""
     parent: str = ""
     """If that model is adapted to a place, fingerprint of the one that it was made of."""
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.model, str) and isinstance(self.parent, str)):
+            raise InputError("speaker: model and parent are fingerprints, or empty")
+        lines = self.warnings
+        if not isinstance(lines, tuple) or not all(isinstance(line, str) for line in lines):
+            raise InputError(f"speaker: warnings are {shown(lines)}; expected lines of text")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy:
@@ -82,9 +89,7 @@ def enroll(
     times = checks.seconds(seconds, "durations", count, backend.info.uses_durations)
     averaging = multi_enroll == "voiceprints" and count > 1
     groups = np.zeros(count, np.int64) if averaging else None
-    voiceprints = _voiceprints(backend, matrix, times, groups)
-    if not math.isfinite(voiceprints.sum()):
-        raise InputError(f"embeddings: {_STRANGE}")
+    voiceprints = checks.made_voiceprints(_voiceprints(backend, matrix, times, groups))
     singles = voiceprints if groups is None else None
     if multi_enroll == "joint" and count > 1:
         together = np.zeros(count, np.int64)
@@ -96,7 +101,7 @@ def enroll(
             singles = _voiceprints(backend, matrix, times)
         warnings = backend.familiarity.warnings(
             None if seconds is None else times.tolist(),
-            _norms(matrix),
+            checks.lengths(matrix).tolist(),
             backend.familiarity.distances(singles),
             "enrolment",
         )
@@ -114,9 +119,7 @@ def changed(
     """A speaker with more utterances, or with fewer."""
     enrolled = enrolled_voiceprints(backend, speaker)
     change = several.with_utterances if more else several.without_utterances
-    made = change(backend, enrolled, embeddings, seconds, sessions)
-    if not math.isfinite(made.sum()):
-        raise InputError(f"embeddings: {_STRANGE}")
+    made = checks.made_voiceprints(change(backend, enrolled, embeddings, seconds, sessions))
     warnings = speaker.warnings if isinstance(speaker, Speaker) else ()
     if more:
         found = enroll(backend, embeddings, seconds, "scores").warnings
@@ -134,22 +137,23 @@ def verify(
     cost_fa: float,
 ) -> Verification:
     """Compare a speaker with one utterance and decide; see Backend.verify."""
-    threshold, odds = decision_rule(float(prior), float(cost_miss), float(cost_fa))
+    threshold, odds = decision_rule(prior, cost_miss, cost_fa)
     enrolled = enrolled_voiceprints(backend, speaker)
     if _are_several(embedding):
         return _verify_several(backend, speaker, enrolled, embedding, seconds, (threshold, odds))
     matrix = _one_embedding(backend, embedding)
-    if type(seconds) is float and 0.0 < seconds < _LONGEST:
+    if type(seconds) is float and are_seconds(seconds):
         times = np.array([seconds], np.float32)
     else:
         times = checks.seconds(seconds, "durations", 1, backend.info.uses_durations)
     llr, norm, distance = _compared(backend, enrolled, matrix, times)
-    if not math.isfinite(llr) or norm == 0.0:
+    if not math.isfinite(llr) or not 0.0 < norm <= checks.EMBEDDING.longest:
         # One value that is not finite makes the LLR so; a vector of zeros may not, and one of
         # tiny numbers has no length in float32 but is fine.
-        checks.embeddings(embedding, "embedding", backend.info.embedding_dim)
+        checks.embeddings(matrix, "embedding", backend.info.embedding_dim)
         if not math.isfinite(llr):
             raise InputError(f"embedding: {_STRANGE}")
+        norm = checks.lengths(matrix).item()
     warnings = speaker.warnings if isinstance(speaker, Speaker) else ()
     known = backend.familiarity
     duration = None if seconds is None else times.item()
@@ -163,7 +167,7 @@ def _are_several(embedding: ArrayLike) -> bool:
     """Whether this is a matrix of two rows or more; what is no matrix at all is refused later."""
     try:
         shape = np.shape(embedding)
-    except ValueError:
+    except Exception:  # whatever the class of a caller's object raises
         return False
     return len(shape) == 2 and shape[0] > 1
 
@@ -197,7 +201,7 @@ def test_figures(backend: "Backend", matrix: Float32, seconds: Float32) -> Figur
         distances = [0.0] * len(matrix)
     else:
         distances = known.distances(_voiceprints(backend, matrix, seconds))
-    return seconds.tolist(), _norms(matrix), distances
+    return seconds.tolist(), checks.lengths(matrix).tolist(), distances
 
 
 def test_warnings(backend: "Backend", figures: Figures) -> tuple[str, ...]:
@@ -212,10 +216,17 @@ def decided(llr: float, rule: tuple[float, float], warnings: tuple[str, ...]) ->
     return Verification(llr, _sigmoid(llr + odds), threshold, llr >= threshold, warnings)
 
 
-# A product asks with the same prior and costs again and again.
-@lru_cache(maxsize=64)
 def decision_rule(prior: float, cost_miss: float, cost_fa: float) -> tuple[float, float]:
     """Threshold and prior log odds."""
+    try:
+        return _decision_rule(prior, cost_miss, cost_fa)
+    except TypeError:  # no key of the cache: an array of no dimensions, or no number at all
+        return _decision_rule(check_prior(prior), *check_costs(cost_miss, cost_fa))
+
+
+# A product asks with the same prior and costs again and again.
+@lru_cache(maxsize=64, typed=True)
+def _decision_rule(prior: float, cost_miss: float, cost_fa: float) -> tuple[float, float]:
     return bayes_threshold(prior, cost_miss, cost_fa), log_odds(prior)
 
 
@@ -231,8 +242,8 @@ def _compared(
     if VERIFY not in backend.info.further_graphs:
         test = _voiceprints(backend, matrix, seconds)
         llrs = backend.tile(enrolled, test)
-        (norm,), (distance,) = _norms(matrix), backend.familiarity.distances(test)
-        return float(llrs.mean(dtype=np.float64)), norm, distance
+        (distance,) = backend.familiarity.distances(test)
+        return float(llrs.mean(dtype=np.float64)), checks.lengths(matrix).item(), distance
     if len(enrolled) == 1:
         llr, norm, *rest = backend._sessions.bound_verify().run(enrolled, matrix, seconds)
         return llr, norm, rest[0] if rest else 0.0
@@ -240,11 +251,6 @@ def _compared(
     llrs, *figures = backend._sessions.run_all(VERIFY, inputs)
     norm, *rest = (figure.item() for figure in figures)
     return float(llrs.mean(dtype=np.float64)), norm, rest[0] if rest else 0.0
-
-
-def _norms(matrix: Float32) -> list[float]:
-    """Euclidean length of each row."""
-    return np.linalg.norm(matrix, axis=1).tolist()
 
 
 def _one_embedding(backend: "Backend", embedding: ArrayLike) -> Float32:
@@ -259,11 +265,11 @@ def _one_embedding(backend: "Backend", embedding: ArrayLike) -> Float32:
 
 
 def enrolled_voiceprints(backend: "Backend", speaker: Speaker | ArrayLike) -> Float32:
-    """Voiceprints (n, K) of a speaker; those of our own making need no second look."""
+    """Voiceprints (n, K) of a speaker, if they are this model's."""
     if not isinstance(speaker, Speaker):
-        return checks.as_matrix(speaker, "speaker", backend.info.voiceprint_dim)
+        return backend.checked_voiceprints(speaker, "speaker")
     if speaker.model == backend.info.fingerprint:
-        return speaker.voiceprints
+        return backend.checked_voiceprints(speaker.voiceprints, "speaker")
     if speaker.model:
         info = backend.info
         kin = {speaker.model, speaker.parent} & {info.fingerprint, info.parent} - {""}
@@ -272,7 +278,7 @@ def enrolled_voiceprints(backend: "Backend", speaker: Speaker | ArrayLike) -> Fl
             f"speaker: enrolled with another model ({speaker.model[:12]}, this one is "
             f"{info.fingerprint[:12]}); enrol again{way}"
         )
-    return checks.as_matrix(speaker.voiceprints, "speaker", backend.info.voiceprint_dim)
+    return backend.checked_voiceprints(speaker.voiceprints, "speaker")
 
 
 def _sigmoid(x: float) -> float:
@@ -294,4 +300,4 @@ def _voiceprints(
         if not backend.info.averages_groups:
             raise InputError("this model cannot average utterances; use multi_enroll='scores'")
         inputs["groups"] = groups
-    return backend._sessions.run("voiceprint", inputs)
+    return backend.run_voiceprints(inputs)

@@ -7,7 +7,6 @@ variance 1 on every axis, and every other size is told against that.
 import dataclasses
 import difflib
 import math
-import tomllib
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from dcaplda.runtime.errors import UsageError
+from dcaplda.runtime.fields import parse_toml, shown, typed
+from dcaplda.runtime.values import SECONDS, are_seconds
 
 ROLES = ("train", "dev", "eval")
 # The exact LLR of three enrolment utterances and a test sums over the fourth power of this.
@@ -23,12 +24,12 @@ MOST_CONDITIONS = 8
 
 def _require(holds: bool, key: str, value: object, expected: str) -> None:
     if not holds:
-        raise UsageError(f"{key} = {value!r}: expected {expected}")
+        raise UsageError(f"{key} = {shown(value)}: expected {expected}")
 
 
 def _require_range(key: str, seconds: list[float]) -> None:
-    good = len(seconds) == 2 and 0 < seconds[0] <= seconds[1]
-    _require(good, key, seconds, "two numbers of seconds, the shorter first")
+    good = len(seconds) == 2 and seconds[0] <= seconds[1] and all(map(are_seconds, seconds))
+    _require(good, key, seconds, f"two numbers, the shorter first, {SECONDS}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,10 +214,10 @@ def _known(name: str, known: typing.Iterable[str], place: str) -> None:
 def load_world(path: str, scale: float = 1.0) -> WorldConfig:
     """Read a world file; `scale` multiplies the number of training speakers."""
     try:
-        values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        values = parse_toml(Path(path).read_bytes())
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except ValueError as error:
         raise UsageError(f"{path}: not valid TOML ({error})") from None
     try:
         return _scaled(world_from_dict(values), scale)
@@ -261,25 +262,8 @@ def _section(cls: type[Any], values: Any, place: str) -> Any:
         needed = item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
         if needed and key not in values:
             raise UsageError(f"[{place}] needs the key '{key}'")
-    checked = {key: _checked(item, hints[key], f"{place}.{key}") for key, item in values.items()}
+    checked = {key: typed(item, hints[key], f"{place}.{key}") for key, item in values.items()}
     try:
         return cls(**checked)
     except UsageError as error:
         raise UsageError(f"[{place}] {error}") from None
-
-
-def _checked(value: Any, hint: Any, place: str) -> Any:
-    """The value as the type of its key, into lists and tables; whole numbers may be fractions."""
-    kind = typing.get_origin(hint) or hint
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    wrong = not isinstance(value, kind) or isinstance(value, bool)
-    if wrong or (kind is float and not math.isfinite(value)):
-        names = {int: "a whole number", float: "a number", str: "text", list: "a list"}
-        raise UsageError(f"{place} = {value!r}: expected {names.get(kind, 'a table')}")
-    inner = typing.get_args(hint)
-    if kind is list:
-        return [_checked(item, inner[0], place) for item in value]
-    if kind is dict:
-        return {key: _checked(item, inner[1], f"{place}.{key}") for key, item in value.items()}
-    return value

@@ -1,5 +1,6 @@
 """Proof of the light installs, run by CI: `make` writes a bundle and data (full install),
-`api` scores them with the base install, `tools` through the command line; both without torch.
+`api` scores them with the base install, `tools` through the command line, `audio` extracts an
+embedding from a recording; all without torch.
 """
 
 import json
@@ -12,7 +13,9 @@ import numpy as np
 
 def make(work: Path) -> None:
     """A bundle, vectors, durations and trials, and the LLRs that torch gives."""
+    from extractors import write_extractor
     from random_models import DIM, random_model
+    from speechlike import babble
 
     from dcaplda.export import parity
     from dcaplda.export.bundle_writer import export_model
@@ -21,6 +24,8 @@ def make(work: Path) -> None:
     export_model(model, work / "model")
     embeddings, seconds = parity.random_side(DIM, 6, seed=1)
     side = embeddings, seconds
+    write_extractor(work / "extractor.onnx", axes="BN")
+    np.save(work / "signal.npy", babble(16000))
     np.savez(work / "data.npz", x=embeddings, d=seconds, llrs=parity.torch_llrs(model, side, side))
 
 
@@ -75,5 +80,20 @@ def tools(work: Path) -> None:
     print(f"light install: score-trials scored {len(rows)} trials with {model} without torch")
 
 
+def audio(work: Path) -> None:
+    """The `audio` extra: extract-embeddings on a folder."""
+    check_absent()
+    import soundfile
+
+    (work / "recordings").mkdir()
+    soundfile.write(work / "recordings" / "ann.flac", np.load(work / "signal.npy"), 16000)
+    tool = str(Path(sys.executable).parent / "extract-embeddings")
+    places = [str(work / name) for name in ("extractor.onnx", "recordings", "extracted")]
+    subprocess.run([tool, "--sample-rate=16000", *places], check=True)
+    name, seconds = (work / "extracted" / "utt2dur").read_text().split()
+    assert name == "ann" and 0.5 < float(seconds) < 4.0
+    print("light install: extract-embeddings finds speech and extracts without torch")
+
+
 if __name__ == "__main__":
-    {"make": make, "api": api, "tools": tools}[sys.argv[1]](Path(sys.argv[2]))
+    {"make": make, "api": api, "tools": tools, "audio": audio}[sys.argv[1]](Path(sys.argv[2]))

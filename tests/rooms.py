@@ -10,10 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-HALLS = ("runtime", "eval", "simulate", "train", "export", "bin")
+HALLS = ("runtime", "audio", "eval", "simulate", "train", "export", "bin")
 
 GROUND = {
-    "runtime.ground": ("errors", "files", "checks", "decision", "familiarity"),
+    "runtime.ground": (
+        "errors",
+        "files",
+        "fields",
+        "values",
+        "checks",
+        "cores",
+        "decision",
+        "familiarity",
+    ),
 }
 """Loose modules below a hall's rooms; the rest of the loose ones lie above them."""
 
@@ -22,35 +31,49 @@ MAY_IMPORT = {
     "runtime.tables.formats": "runtime.ground",
     "runtime.tables": "runtime.ground runtime.tables.formats",
     "runtime.bundle": "runtime.ground",
+    "runtime.extractors": "runtime.ground runtime.tables runtime.tables.formats",
     "runtime.trials": "runtime.ground runtime.tables",
     "runtime.joint": "runtime.ground",
-    "runtime": "runtime.ground runtime.bundle runtime.trials runtime.joint",
-    "runtime.gallery": "runtime.ground runtime.bundle runtime.trials runtime",
+    "runtime": "runtime.ground runtime.bundle runtime.extractors runtime.trials runtime.joint",
+    "runtime.gallery": "runtime.ground runtime.bundle runtime.extractors runtime.trials runtime",
+    "runtime.surveys": "runtime.ground runtime.bundle runtime.joint runtime",
+    "audio.signal": "runtime.ground",
+    "audio.network": "runtime.ground audio.signal",
+    "audio.speech": "runtime.ground audio.signal audio.network",
+    "audio": "runtime.ground runtime.extractors audio.signal audio.network audio.speech",
+    "audio.corpus": "runtime.ground runtime.extractors runtime.tables runtime.trials "
+    "audio.signal audio",
     "simulate": "runtime.ground",
     "eval.metrics": "runtime.ground",
     "eval.trials": "runtime.ground runtime.tables eval.metrics",
     "eval.protocol": "runtime.ground runtime.tables",
-    "eval": "runtime.ground runtime.tables eval.metrics eval.trials",
+    "eval.resampling": "runtime.ground eval.metrics",
+    "eval": "runtime.ground runtime.tables eval.metrics eval.trials eval.resampling",
+    "eval.verdict": "runtime.ground eval.metrics eval",
     "eval.report": "runtime.ground runtime.bundle eval.metrics eval",
+    "eval.validation": "runtime.ground runtime.bundle eval.metrics eval.trials eval eval.report",
+    "eval.page": "runtime.ground eval.metrics eval eval.verdict eval.report",
     "train.model": "runtime.ground",
     "train.recipe": "runtime.ground runtime.tables.formats train.model",
     "train.data": "runtime.ground runtime.tables train.recipe",
     "train.start": "runtime.ground runtime.joint eval.metrics train.model train.recipe train.data",
     "train.selection": "runtime.ground runtime.tables runtime.trials eval.metrics "
-    "train.model train.recipe train.data",
+    "train.model train.recipe",
     "train.steps": "runtime.ground eval.metrics train.model train.recipe train.data train.start "
     "train.selection",
     "train.auto": "runtime.ground eval.metrics train.model train.recipe train.data train.start "
     "train.steps",
-    "train": "runtime.ground eval.report train.model train.recipe train.data train.start "
-    "train.selection train.steps train.auto",
+    "train": "runtime.ground eval.verdict eval.report train.model train.recipe train.data "
+    "train.start train.selection train.steps train.auto",
     "export.graphs": "runtime.ground runtime.joint train.model",
     "export": "runtime.ground runtime.bundle runtime.joint train.model export.graphs",
     "export.importers": "runtime.ground runtime.tables train.model train export.graphs export",
-    "bin.common": "runtime.ground runtime.tables runtime.trials runtime",
-    "bin": "runtime.ground runtime.bundle runtime.tables runtime.trials runtime.gallery runtime "
-    "simulate eval.metrics eval.trials eval.protocol eval.report eval train.recipe train.steps "
-    "train export.importers export bin.common",
+    "bin.common": "runtime.ground runtime.extractors runtime.tables runtime.trials runtime "
+    "runtime.surveys",
+    "bin": "runtime.ground runtime.bundle runtime.extractors runtime.tables runtime.trials "
+    "runtime.gallery runtime runtime.surveys audio.corpus audio simulate eval.metrics eval.trials "
+    "eval.protocol eval.verdict eval.report eval.page eval.validation eval train.recipe "
+    "train.steps train export.importers export bin.common",
 }
 """Room -> rooms whose modules it may import. Every arrow points up this list, so there is no way
 round, and every arrow is used: what nobody needs is not allowed."""

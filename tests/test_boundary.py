@@ -47,7 +47,7 @@ print(b.score(np.eye(2, 24), [3.0, 4.0], np.eye(3, 24), [5.0, 6.0, 7.0]).shape)
     assert result.stdout.strip() == "(2, 3)", result.stderr
 
 
-@pytest.mark.parametrize("folder", ["runtime", "eval", "simulate"])
+@pytest.mark.parametrize("folder", ["runtime", "audio", "eval", "simulate"])
 def test_every_module_imports_without_torch_and_onnx(folder: str) -> None:
     paths = sorted((ROOT / folder).rglob("*.py"))
     modules = [".".join(("dcaplda", *p.relative_to(ROOT).with_suffix("").parts)) for p in paths]

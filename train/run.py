@@ -70,6 +70,8 @@ class Request:
     quiet: bool = False
     recipe: str = ""
     """File of the configuration, for messages."""
+    extractor: dict[str, Any] | None = None
+    """Which extractor made the embeddings, where that is known: it goes into the bundle."""
 
 
 def choose_device(name: str) -> torch.device:
@@ -308,6 +310,7 @@ def _finish(
         "domains": data.domain_names,
         "utterances": len(data.ids),
         "dropped": data.dropped,
+        **({"extractor": request.extractor} if request.extractor else {}),
         "average": None if math.isnan(chosen.loss) else chosen.loss,
         "start_average": start_average,
         "start": start,

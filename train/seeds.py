@@ -10,15 +10,17 @@ from typing import IO, Any
 import numpy as np
 
 from dcaplda.runtime.errors import ModelError, UsageError
+from dcaplda.runtime.fields import Table
 from dcaplda.runtime.files import replacing
 from dcaplda.train.curves import CURVES
 from dcaplda.train.page import PAGE
 from dcaplda.train.store import CONFIG as MODEL_CONFIG
 from dcaplda.train.store import WEIGHTS
-from dcaplda.train.summary import TABLE, read_summary, write_summary
+from dcaplda.train.summary import SUMMARY, TABLE, read_summary, write_summary
 
 SEEDS = "seeds.txt"
 CHILD_LOG = "train.log"
+MOST_SEEDS, MOST_DIGITS = 10_000, 18
 _POLL_SECONDS = 0.2
 
 
@@ -29,9 +31,13 @@ def parse_seeds(text: str) -> list[int]:
         first, dash, last = part.partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise UsageError(f"--seeds={text}: expected numbers and ranges, as 0-19 or 1,4,7")
+        if max(len(first), len(last)) > MOST_DIGITS:
+            raise UsageError(f"--seeds={text}: a seed has at most {MOST_DIGITS} digits")
         low, high = int(first), int(last if dash else first)
         if high < low:
             raise UsageError(f"--seeds={text}: {part} runs backwards")
+        if high - low >= MOST_SEEDS:
+            raise UsageError(f"--seeds={text}: {part} are more than {MOST_SEEDS} seeds")
         seeds.update(range(low, high + 1))
     return sorted(seeds)
 
@@ -82,9 +88,13 @@ def run_all(
 
 def _tell(directory: Path, seed: int, status: int, say: Callable[[str], None]) -> None:
     summary = read_summary(seed_directory(directory, seed)) or {}
-    average = summary.get("average")
+    average = _summary_table(summary, directory).get("average", float | None, None)
     figure = "" if average is None else f", average development loss {average:.4f}"
     say(f"seed {seed}: {'finished' if status == 0 else 'failed'}{figure}")
+
+
+def _summary_table(summary: dict[str, Any], place: Path) -> Table:
+    return Table(summary, str(place / SUMMARY), ModelError, "train this seed again")
 
 
 def select_best(directory: Path) -> tuple[int, list[str]]:
@@ -107,10 +117,12 @@ def select_best(directory: Path) -> tuple[int, list[str]]:
     if not summaries:
         raise ModelError(f"{directory}: has no finished run seed-N/ to select from")
     what = "average development loss"
-    found = {seed: summary["average"] for seed, summary in summaries.items()}
+    tables = {s: _summary_table(x, seed_directory(directory, s)) for s, x in summaries.items()}
+    found = {seed: told.get("average", float | None, None) for seed, told in tables.items()}
     if all(average is None for average in found.values()):
         what = "held-out Cllr"
-        found = {s: x.get("held_out", {}).get("cllr") for s, x in summaries.items()}
+        parts = {seed: told.optional_table("held_out") for seed, told in tables.items()}
+        found = {s: p and p.get("cllr", float | None, None) for s, p in parts.items()}
     if any(average is None for average in found.values()):
         raise ModelError(
             f"{directory}: the runs had no development sets, and held no parts out, to be "

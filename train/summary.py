@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from dcaplda.runtime.familiarity import precision_of
+from dcaplda.runtime.fields import parse_json
 from dcaplda.runtime.files import replacing
 from dcaplda.train.data.labelled import TrainingData
 from dcaplda.train.model.backend import Backend
@@ -97,7 +98,7 @@ def write_summary(directory: Path, summary: dict[str, Any]) -> None:
 def read_summary(directory: Path) -> dict[str, Any] | None:
     """The summary of a finished run, or None."""
     try:
-        values = json.loads((directory / SUMMARY).read_text(encoding="utf-8"))
+        values = parse_json((directory / SUMMARY).read_bytes())
     except (OSError, ValueError):
         return None
     return values if isinstance(values, dict) else None

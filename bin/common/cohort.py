@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from dcaplda.bin.common.likeness import judge_tables
 from dcaplda.bin.common.option_groups import Cohort
 from dcaplda.bin.common.options import Log
 from dcaplda.bin.common.sides import need_seconds
@@ -37,6 +38,7 @@ def read_cohort(options: Cohort, backend: Backend, log: Log) -> Float32:
         count = len(utterances.missing)
         raise InputError(f"'{table}': {count} of the cohort are not in it, first '{name}'")
     check_cohort(len(utterances.ids), options.top_n or None)
+    judge_tables(options, backend.familiarity, [utterances], log)
     return utterances.voiceprints(backend)
 
 

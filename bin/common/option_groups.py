@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from dcaplda.bin.common.options import CommonOptions, option
+from dcaplda.runtime.values import SECONDS, are_seconds
 
 if TYPE_CHECKING:
     from dcaplda.runtime.tables.columns import Columns
@@ -83,6 +84,15 @@ class FrameShift(CommonOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Strict(CommonOptions):
+    """What to do about inputs that cannot be right."""
+
+    strict: bool = option(
+        False, "embeddings or durations unlike anything in training are an error, not a warning"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Speakers(CommonOptions):
     """Who the utterances belong to."""
 
@@ -102,7 +112,7 @@ class Averaged(Speakers):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Embeddings(Speakers, Threads, ScpRoot, FrameShift):
+class Embeddings(Strict, Speakers, Threads, ScpRoot, FrameShift):
     """Tables of embeddings for a model: what is read with them, and what may be missing."""
 
     durations: str = option("", "seconds of speech of the utterances (utt2dur)")
@@ -151,7 +161,8 @@ class TrialSides(Averaged, TwoSides):
     def check(self) -> None:
         """Check choices and ranges."""
         check_choice(self, "short", ("error", "zero", "score"))
-        check_not_negative(self, "min_duration")
+        if self.min_duration and not are_seconds(self.min_duration):
+            raise ValueError(f"{shown('min_duration', self.min_duration)}: expected {SECONDS}")
         if self.enroll_voiceprints and self.num_utts:
             raise ValueError("--enroll-voiceprints: --num-utts belongs to enroll-speakers")
 
@@ -166,7 +177,7 @@ class PlaceBundles(CommonOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlaceTables(PlaceBundles, ScpRoot):
+class PlaceTables(PlaceBundles, Strict, ScpRoot):
     """Utterances of several places (microphones, lines), and what was heard there unlabelled."""
 
     places: str = option("", "place of each utterance: 'utterance place' (joint models)")
@@ -181,7 +192,7 @@ class PlaceTables(PlaceBundles, ScpRoot):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cohort(ScpRoot, FrameShift):
+class Cohort(Strict, ScpRoot, FrameShift):
     """Score normalization by a cohort."""
 
     score_norm: str = option("", "normalize by a cohort: s (S-norm) or as (AS-Norm1); not LLRs")

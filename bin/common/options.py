@@ -10,10 +10,10 @@ import dataclasses
 import difflib
 import errno
 import os
+import re
 import shlex
 import signal
 import sys
-import tomllib
 import types
 import typing
 from collections.abc import Callable
@@ -23,7 +23,8 @@ from typing import Any
 
 from dcaplda.bin.common.arguments import check_count
 from dcaplda.bin.common.version import version
-from dcaplda.runtime.errors import DcapldaError, UsageError, shortened
+from dcaplda.runtime.errors import DcapldaError, UsageError, one_line, shortened
+from dcaplda.runtime.fields import parse_toml, typed
 
 # What a missing import means to the user: the extra that brings it.
 EXTRA_OF_MODULE = {
@@ -37,7 +38,15 @@ EXTRA_OF_MODULE = {
     "safetensors": "train",
     "h5py": "hdf5",
     "onnx": "export",
+    "soundfile": "audio",
+    "soxr": "audio",
+    "kaldi_native_fbank": "audio",
 }
+
+# Numbers on the command line: no `1_000`, no `inf`, no digits of other scripts.
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_LONGEST_NUMBER = 40
 
 
 def option(default: Any, help: str, bare: str | None = None) -> Any:
@@ -78,7 +87,7 @@ class Log:
         self.verbose = verbose
 
     def _say(self, text: str) -> None:
-        print(f"{self.tool}: {shortened(text)}", file=sys.stderr, flush=True)
+        print(f"{self.tool}: {shortened(one_line(text))}", file=sys.stderr, flush=True)
 
     def info(self, text: str) -> None:
         """Say what was done."""
@@ -94,8 +103,8 @@ class Log:
         self._say(f"WARNING: {text}")
 
     def error(self, text: str) -> None:
-        """Say why the tool stops; newlines are folded so that it stays one line."""
-        self._say("ERROR: " + " ".join(text.splitlines()))
+        """Say why the tool stops."""
+        self._say(f"ERROR: {text}")
 
 
 @dataclass(frozen=True)
@@ -126,23 +135,34 @@ def _plain_type(hint: Any) -> Any:
     return typing.get_origin(hint) or hint
 
 
-def _convert(name: str, text: Any, hint: Any) -> Any:
-    kind = _plain_type(hint)
-    shown = f"{_shown(name)}={text}"
+def _convert(name: str, value: Any, hint: Any) -> Any:
+    """A value of the command line, which is text, or of a TOML file, as the option's type."""
+    kind, place = _plain_type(hint), _shown(name)
+    if isinstance(value, str):
+        return _from_text(place, value, kind)
+    if kind is bool and type(value) is int and value in (0, 1):
+        return bool(value)
+    if kind is str and type(value) in (int, float):
+        return str(typed(value, type(value), place))
+    return typed(value, kind, place)
+
+
+def _from_text(place: str, text: str, kind: Any) -> Any:
     if kind is bool:
-        value = str(text).lower()
-        if value in ("true", "t", "1", ""):
+        if text.lower() in ("true", "t", "1", ""):
             return True
-        if value in ("false", "f", "0"):
+        if text.lower() in ("false", "f", "0"):
             return False
-        raise UsageError(f"{shown}: expected true or false")
-    if kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            what = "a whole number" if kind is int else "a number"
-            raise UsageError(f"{shown}: expected {what}") from None
-    return str(text)
+        raise UsageError(f"{place}={text}: expected true or false")
+    if kind is int:
+        if not _WHOLE.fullmatch(text) or len(text) > _LONGEST_NUMBER:
+            raise UsageError(f"{place}={text}: expected a whole number")
+        return typed(int(text), int, place)
+    if kind is float:
+        if not _NUMBER.fullmatch(text) or len(text) > _LONGEST_NUMBER:
+            raise UsageError(f"{place}={text}: expected a number")
+        return typed(float(text), float, place)
+    return text
 
 
 def _shown(key: str) -> str:
@@ -164,7 +184,7 @@ def _store(values: dict[str, Any], key: str, text: Any, hints: dict[str, Any]) -
     """Add one setting; an option whose type is a list collects every mention."""
     if _plain_type(hints[key]) is list:
         items = text if isinstance(text, list) else [text]
-        values.setdefault(key, []).extend(str(item) for item in items)
+        values.setdefault(key, []).extend(_convert(key, item, str) for item in items)
     else:
         values[key] = _convert(key, text, hints[key])
 
@@ -177,11 +197,17 @@ def _read_config(path: str, hints: dict[str, Any]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     if path.endswith(".toml"):
         try:
-            table = tomllib.loads(content)
-        except tomllib.TOMLDecodeError as error:
+            table = parse_toml(content)
+        except ValueError as error:
             raise UsageError(f"{path}: not valid TOML ({error})") from None
         for name, value in table.items():
-            _store(values, _known_name(name, hints, path), value, hints)
+            key = _known_name(name, hints, path)
+            if key in values:
+                raise UsageError(f"{path}: '{_shown(key)}' is given twice; leave one out")
+            try:
+                _store(values, key, value, hints)
+            except UsageError as error:
+                raise UsageError(f"{path}: {error}") from None
         return values
     for number, raw in enumerate(content.splitlines(), 1):
         line = raw.split("#")[0].strip()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dcaplda.bin.common.likeness import judge_tables, judge_voiceprints
 from dcaplda.bin.common.option_groups import Embeddings, TwoSides
 from dcaplda.bin.common.options import Log
 from dcaplda.bin.common.utterances import Models, Source, Utterances, arrange, load, read_members
@@ -158,6 +159,7 @@ def enrol(
         utterances = load(source, None, backend, timed, log)
         report_missing(utterances.missing, words, options.allow_missing, log)
         names, offsets = utterances.ids, None
+        judge_tables(options, backend.familiarity, [utterances], log)
         made = utterances.voiceprints(backend)
     else:
         names = list(read_lists(options.spk2utt))
@@ -169,8 +171,10 @@ def enrol(
         report_incomplete(models, options.spk2utt, options.allow_missing, log)
         names = [name for name in names if name not in models.missing]
         sessions = read_sessions(options, multi_enroll, utterances, models, backend, log)
+        judge_tables(options, backend.familiarity, [utterances], log)
         made, offsets = model_voiceprints(
             utterances, models, multi_enroll, backend, sessions=sessions
         )
+    judge_voiceprints(options, backend, source.vectors, made, log)
     cuts = list(range(len(names) + 1)) if offsets is None else offsets.tolist()
     return Enrolled(names, made, cuts, len(utterances.ids))

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcaplda.bin.common.options import Log
+from dcaplda.runtime import checks
 from dcaplda.runtime.errors import InputError, TableError, UsageError
+from dcaplda.runtime.extractors.agreement import agree_on_table
 from dcaplda.runtime.tables.text_tables import read_durations, read_lists, read_numbers
 from dcaplda.runtime.tables.vectors import read_vectors
 from dcaplda.runtime.tables.voiceprint_tag import check_tag
@@ -63,6 +65,11 @@ class Utterances:
         """Voiceprints of all rows, or of `rows` averaged by `groups`."""
         if self.source.are_voiceprints:
             return self.matrix
+        if self.seconds is not None:
+            # Here and not when they are read: who lets short segments be zero has such.
+            checks.seconds(
+                self.seconds, f"'{self.source.durations}'", len(self.ids), True, self.ids
+            )
         chosen = slice(None) if rows is None else rows
         return backend.voiceprints(
             self.matrix[chosen],
@@ -102,6 +109,12 @@ def load(
         matrix = matrix[keep]
         seconds = None if seconds is None else seconds[keep]
         extra = {name: values[keep] for name, values in extra.items()}
+    if ids:
+        place = f"'{source.vectors}'"
+        if source.are_voiceprints:
+            backend.checked_voiceprints(matrix, place, ids)
+        else:
+            checks.embeddings(matrix, place, matrix.shape[1], ids)
     return Utterances(source, ids, matrix, seconds, extra, missing)
 
 
@@ -113,6 +126,9 @@ def _check_width(source: Source, width: int, backend: "Backend", log: Log) -> No
                 f"'{source.vectors}': vectors of {width} values, the model takes "
                 f"{info.embedding_dim}; use the extractor that the model was trained with"
             )
+        backend.extractor = agree_on_table(
+            backend.extractor, source.vectors, source.scp_root, log.warning
+        )
         return
     if width != info.voiceprint_dim:
         raise InputError(

@@ -34,7 +34,7 @@ const server = createServer(async (request, response) => {
   try {
     if (!match) throw new Error("no such path");
     const file = match[2] || "index.html";
-    const type = TYPES[extname(file)];
+    const type = file === "SHA256SUMS" ? "text/plain" : TYPES[extname(file)];
     if (!type) throw new Error("no such kind of file");
     const body = await readFile(join(FOLDERS[match[1] ?? ""], file));
     response.writeHead(200, { "content-type": type }).end(body);

@@ -4,7 +4,7 @@
 // the bundle. The arithmetic is in the graphs; here are only checks, the decision, the warnings.
 
 const FORMAT = "dcaplda-bundle";
-const FORMAT_VERSION = 1;
+const FORMAT_VERSION = 2;
 
 /** An exported model. Load it once, use it for as many verifications as you like. */
 export class Backend {
@@ -16,11 +16,14 @@ export class Backend {
 
   /** Open a bundle; `options` go to onnxruntime's InferenceSession.create. */
   static async load(ort, read, options = {}) {
-    const info = JSON.parse(new TextDecoder().decode(await read("model.json")));
+    const manifest = await read("model.json");
+    const info = JSON.parse(new TextDecoder().decode(manifest));
     if (info.format !== FORMAT) throw new Error("model.json: not the manifest of a dcaplda model");
     if (info.format_version > FORMAT_VERSION) {
       throw new Error(`model.json: format version ${info.format_version} is newer than this example`);
     }
+    // Bundles of version 1 list no hash of model.json.
+    if (info.format_version > 1) await checkManifest(manifest, await read("SHA256SUMS"));
     const sessions = {};
     for (const name of ["voiceprint", "pairs"]) {
       const bytes = await read(info.graphs[name].file);
@@ -141,6 +144,12 @@ function mahalanobis(voiceprint, { columns, mean, precision }) {
   let total = 0;
   precision.forEach((row, i) => row.forEach((value, j) => (total += centred[i] * value * centred[j])));
   return Math.sqrt(Math.max(total, 0));
+}
+
+async function checkManifest(bytes, sums) {
+  const lines = new TextDecoder().decode(sums).split("\n");
+  const line = lines.find((text) => text.endsWith("  model.json")) ?? "";
+  await checkHash(bytes, { file: "model.json", sha256: line.split(" ")[0] });
 }
 
 async function checkHash(bytes, { file, sha256 }) {

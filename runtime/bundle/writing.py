@@ -1,12 +1,12 @@
 """A bundle's directory appears whole or not at all, in place of an older bundle if there is one."""
 
-import shutil
-import tempfile
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from dcaplda.runtime.bundle.manifest import MANIFEST
 from dcaplda.runtime.errors import ModelError
+from dcaplda.runtime.files import exchange, mode_of, working_folder
 
 
 def checked_place(directory: str | Path) -> Path:
@@ -24,25 +24,29 @@ def write_files(directory: str | Path, files: Mapping[str, bytes]) -> None:
     """Write files into `directory`.
 
     Everything is first written beside its place; a directory that holds something else than a
-    bundle is not touched.
+    bundle is not touched. Permissions are those of an older bundle there.
     """
     target = checked_place(directory)
     target.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    try:
+    with working_folder(target) as beside:
         for name, content in files.items():
             (beside / name).write_bytes(content)
-        beside.chmod(0o755)
-        if target.is_dir():
-            old = beside.with_name(beside.name + ".old")
-            target.rename(old)
-            try:
-                beside.rename(target)
-            except OSError:
-                old.rename(target)
-                raise
-            shutil.rmtree(old)
-        else:
+            (beside / name).chmod(mode_of(target / name, 0o666))
+        beside.chmod(mode_of(target, 0o777))
+        if not target.is_dir():
             beside.rename(target)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        elif not exchange(beside, target):
+            _swap(beside, target)
+
+
+def _swap(beside: Path, target: Path) -> None:
+    """In two steps, where the system has no single one; the old one is moved into the new."""
+    old = beside.with_name(beside.name + ".old")
+    target.rename(old)
+    try:
+        beside.rename(target)
+    except OSError:
+        old.rename(target)
+        raise
+    # `beside` is what is removed afterwards.
+    os.replace(old, beside)

@@ -6,12 +6,14 @@ changes put new blocks in place of old ones and never touch a row that a search 
 """
 
 import bisect
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dcaplda.runtime.checks import VOICEPRINT, long_row, row_without_ones
 from dcaplda.runtime.errors import GalleryError
 
 BLOCK_BYTES = 6 << 20
@@ -21,6 +23,25 @@ HUGE_PAGE = 2 << 20
 searching a large gallery takes a good deal less time than with small ones."""
 MOST_ROWS = 8192
 """Bounds the LLRs of a block where voiceprints are small."""
+
+
+class Filled:
+    """How far the rows that versions of a block share are taken."""
+
+    def __init__(self, rows: int = 0) -> None:
+        self.rows = rows
+
+    def claim(self, used: int, count: int) -> bool:
+        """Take the `count` rows behind `used`, if nobody has.
+
+        Who was interrupted behind this keeps them; so does somebody in the middle of whose work a
+        handler of signals uses the gallery. Nothing is called between the look and the taking, so
+        neither of them can come in there.
+        """
+        if self.rows != used:
+            return False
+        self.rows = used + count
+        return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +56,7 @@ class Block:
     numbers: NDArray[np.int64]
     ids: list[str]
     offsets: NDArray[np.int64]
+    filled: Filled
 
     @property
     def used(self) -> int:
@@ -70,23 +92,37 @@ def widen(rows: NDArray[np.float16], out: NDArray[np.float32]) -> None:
     np.multiply(out, np.float32(2.0**112), out=out)
 
 
-def _all_finite(values: NDArray[np.floating]) -> bool:
-    """Whether no value is infinite or NaN, in a fraction of the time that np.isfinite takes."""
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """What voiceprints of a gallery look like."""
+
+    width: int
+    dtype: np.dtype
+    ones: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    """Columns that always are 1."""
+
+
+def _long_row(values: NDArray[np.floating]) -> int | None:
+    """The first row that is not finite or longer than voiceprints are; None if there is none."""
+    longest = VOICEPRINT.longest
     if values.dtype == np.float16:
+        # By their exponents, in a fraction of the time that numpy's conversion takes.
         exponents = np.bitwise_and(values.view(np.uint16), np.uint16(0x7C00))
-        return bool(exponents.max() != 0x7C00)
-    with np.errstate(all="ignore"):
-        return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
+        largest = 2.0 ** ((int(exponents.max()) >> 10) - 14)
+        if largest * math.sqrt(values.shape[1]) <= longest:
+            return None
+        return long_row(values.astype(np.float32), longest)
+    return long_row(values, longest)
 
 
 class VoiceprintBlocks:
     """All speakers of a gallery. One thread may change it at a time; any may read `blocks`."""
 
-    def __init__(self, place: str, width: int, dtype: np.dtype) -> None:
+    def __init__(self, place: str, shape: Shape) -> None:
         self.place = place
-        self.width = width
-        self.dtype = dtype
-        self.block_rows = min(MOST_ROWS, max(1, BLOCK_BYTES // (width * dtype.itemsize)))
+        self.width, self.dtype, self.ones = shape.width, shape.dtype, shape.ones
+        row_bytes = self.width * self.dtype.itemsize
+        self.block_rows = min(MOST_ROWS, max(1, BLOCK_BYTES // row_bytes))
         self.blocks: tuple[Block, ...] = ()
 
     def __len__(self) -> int:
@@ -98,6 +134,13 @@ class VoiceprintBlocks:
         if not speakers:
             return
         numbers, ids, data = zip(*speakers, strict=True)
+        for kind, values in ((int, numbers), (str, ids), (bytes, data)):
+            if set(map(type, values)) != {kind}:
+                odd = next(i for i, value in enumerate(values) if type(value) is not kind)
+                raise GalleryError(
+                    f"{self.place}: '{ids[odd]!s:.40}' holds something else than a voiceprint; the "
+                    "file is damaged: restore a copy"
+                )
         row_bytes = self.width * self.dtype.itemsize
         sizes, rest = np.divmod(np.fromiter(map(len, data), np.int64, len(data)), row_bytes)
         bad = np.flatnonzero((sizes == 0) | (rest > 0))
@@ -116,9 +159,11 @@ class VoiceprintBlocks:
                 blocks.append(self._empty(max(self.block_rows, int(sizes[begin]))))
                 continue
             part = slice(begin, begin + count)
-            blocks[-1] = self._extended(
-                blocks[-1], numbers[part], ids[part], data[part], totals[:count]
-            )
+            grown = self._extended(blocks[-1], numbers[part], ids[part], data[part], totals[:count])
+            if grown is None:
+                blocks[-1] = self._joined([(blocks[-1], np.ones(len(blocks[-1].numbers), bool))])
+                continue
+            blocks[-1] = grown
             begin += count
         self.blocks = tuple(blocks)
 
@@ -128,7 +173,7 @@ class VoiceprintBlocks:
         memory = np.empty(size + HUGE_PAGE, np.uint8)
         begin = -memory.ctypes.data % HUGE_PAGE
         rows = memory[begin : begin + size].view(self.dtype).reshape(capacity, self.width)
-        return Block(rows, none, [], np.zeros(1, np.int64))
+        return Block(rows, none, [], np.zeros(1, np.int64), Filled())
 
     def _extended(
         self,
@@ -137,22 +182,28 @@ class VoiceprintBlocks:
         ids: Sequence[str],
         data: Sequence[bytes],
         totals: NDArray[np.int64],
-    ) -> Block:
+    ) -> Block | None:
+        """The block with more speakers; None if the rows behind it are taken."""
         values = np.frombuffer(b"".join(data), self.dtype).reshape(-1, self.width)
-        if not _all_finite(values):
-            raise GalleryError(
-                f"{self.place}: a voiceprint between '{ids[0]}' and '{ids[-1]}' is not finite; "
-                "the file is damaged: restore a copy"
-            )
+        for row, what in (
+            (_long_row(values), f"not finite, or longer than {VOICEPRINT.longest:g}"),
+            (row_without_ones(values, self.ones), "none of the gallery's model"),
+        ):
+            if row is not None:
+                name = ids[int(np.searchsorted(totals, row, side="right"))]
+                raise GalleryError(
+                    f"{self.place}: a voiceprint of '{name}' is {what}; the file is damaged: "
+                    "restore a copy"
+                )
         used = block.used
+        if not block.filled.claim(used, len(values)):
+            return None
         block.rows[used : used + len(values)] = values
-        del block.ids[len(block.numbers) :]  # left by an append that failed later on
         block.ids.extend(ids)
-        return Block(
-            block.rows,
-            np.concatenate([block.numbers, np.array(numbers, np.int64)]),
-            block.ids,
-            np.concatenate([block.offsets, used + totals]),
+        return replace(
+            block,
+            numbers=np.concatenate([block.numbers, np.array(numbers, np.int64)]),
+            offsets=np.concatenate([block.offsets, used + totals]),
         )
 
     def remove(self, numbers: Iterable[int]) -> None:
@@ -192,4 +243,14 @@ class VoiceprintBlocks:
             ids += [block.ids[i] for i in np.flatnonzero(keep)]
             begin = end
         numbers = np.concatenate([block.numbers[keep] for block, keep in parts])
-        return Block(result.rows, numbers, ids, np.concatenate([[0], np.cumsum(sizes)]))
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        return Block(result.rows, numbers, ids, offsets, Filled(begin))
+
+
+def unpacked(place: str, shape: Shape, name: str, data: bytes) -> NDArray[np.float32]:
+    """The voiceprints (n, width) of one speaker, with the checks of all that come from a file."""
+    speakers = VoiceprintBlocks(place, shape)
+    speakers.block_rows = 1
+    speakers.append([(0, name, data)])
+    (block,) = speakers.blocks
+    return block.rows[: block.used].astype(np.float32)

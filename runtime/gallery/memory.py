@@ -1,67 +1,71 @@
-"""The speakers of a gallery in memory, sorted by the place whose model made their voiceprints."""
+"""The speakers of a gallery in memory, sorted by the place whose model made their voiceprints.
+
+What is in memory never changes: news give a new object, which takes the old one's place in one
+step. So an interrupt leaves the one or the other, and a search has all of one moment.
+"""
 
 from collections.abc import Sequence
-
-import numpy as np
+from dataclasses import dataclass, field, replace
 
 from dcaplda.runtime.errors import GalleryError
-from dcaplda.runtime.gallery.blocks import Block, VoiceprintBlocks
-from dcaplda.runtime.gallery.schema import Changes, Row
+from dcaplda.runtime.gallery.blocks import Block, Shape, VoiceprintBlocks
+from dcaplda.runtime.gallery.schema import Changes, Position, Row
 
 
-class SpeakersByPlace:
-    """Blocks of the gallery's own model under "", of others under the model's fingerprint.
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """Blocks of the gallery's own model under "", of others under the model's fingerprint."""
 
-    One thread may change it at a time.
-    """
-
-    def __init__(self, path: str, width: int, dtype: np.dtype, places: Sequence[str]) -> None:
-        self.path, self.width, self.dtype = path, width, dtype
-        self.known = places
-        """Fingerprints of models whose speakers can be here."""
-        self._blocks = {"": self._nobody()}
-
-    def _nobody(self) -> VoiceprintBlocks:
-        return VoiceprintBlocks(self.path, self.width, self.dtype)
+    path: str
+    shape: Shape
+    known: Sequence[str]
+    """Fingerprints of models whose speakers can be here."""
+    blocks: dict[str, tuple[Block, ...]] = field(default_factory=lambda: {"": ()})
+    seen: Position = Position()
+    """How far the file was read."""
+    version: object = None
+    """What the file's version was then; None: nothing was read yet."""
 
     def __len__(self) -> int:
         """Speakers."""
-        return sum(map(len, self._blocks.values()))
+        return sum(len(block.numbers) for blocks in self.blocks.values() for block in blocks)
 
     def parts(self) -> dict[str, tuple[Block, ...]]:
-        """Blocks as of now, the gallery's own first; of other places those that have speakers."""
-        return {place: it.blocks for place, it in self._blocks.items() if not place or len(it)}
+        """The gallery's own blocks first; of other places those that have speakers."""
+        return {place: blocks for place, blocks in self.blocks.items() if not place or blocks}
 
-    def clear(self) -> None:
-        """Let go of all memory."""
-        self._blocks = {"": self._nobody()}
+    def emptied(self) -> "Memory":
+        """Of which nothing was read yet."""
+        return Memory(self.path, self.shape, self.known)
 
-    def update(self, changes: Changes) -> None:
-        """Take in what happened, all or nothing."""
-        before = {place: it.blocks for place, it in self._blocks.items()}
-        try:
-            for speakers in self._blocks.values() if changes.removed else ():
-                speakers.remove(changes.removed)
-            for rows in changes.speakers:
-                self._append(rows, changes.places)
-        except BaseException:
-            self._blocks = {place: self._blocks[place] for place in before}
-            for place, blocks in before.items():
-                self._blocks[place].blocks = blocks
-            raise
+    def after(self, changes: Changes, version: object) -> "Memory":
+        """What is there after changes since `seen`."""
+        made = {}
+        for place, blocks in self.blocks.items():
+            made[place] = self._holding(blocks)
+            if changes.removed:
+                made[place].remove(changes.removed)
+        for rows in changes.speakers:
+            for place, own in self._by_place(rows, changes.places).items():
+                made.setdefault(place, self._holding(())).append(own)
+        found = {place: speakers.blocks for place, speakers in made.items()}
+        return replace(self, blocks=found, seen=changes.now, version=version)
 
-    def _append(self, rows: list[Row], places: dict[int, str]) -> None:
+    def _holding(self, blocks: tuple[Block, ...]) -> VoiceprintBlocks:
+        made = VoiceprintBlocks(self.path, self.shape)
+        made.blocks = blocks
+        return made
+
+    def _by_place(self, rows: list[Row], places: dict[int, str]) -> dict[str, list[Row]]:
         if not places:
-            self._blocks[""].append(rows)
-            return
-        sorted_rows: dict[str, list[Row]] = {}
+            return {"": rows}
+        found: dict[str, list[Row]] = {}
         for row in rows:
             place = places.get(row[0], "")
             if place and place not in self.known:
                 raise GalleryError(
-                    f"{self.path}: '{row[1]}' was enrolled with the model {place[:12]}, adapted "
-                    "from this one; open the gallery with it as one of its places"
+                    f"{self.path}: '{row[1]}' was enrolled with the model {str(place)[:12]}, "
+                    "adapted from this one; open the gallery with it as one of its places"
                 )
-            sorted_rows.setdefault(place, []).append(row)
-        for place, own in sorted_rows.items():
-            self._blocks.setdefault(place, self._nobody()).append(own)
+            found.setdefault(place, []).append(row)
+        return found

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dcaplda.runtime import values
 from dcaplda.runtime.bundle.manifest import SEARCH
 from dcaplda.runtime.decision import check_costs, check_prior
-from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.gallery.blocks import Block
 from dcaplda.runtime.gallery.top_matches import place_lookup, search_blocks
 from dcaplda.runtime.several import refuse_both
@@ -74,8 +74,7 @@ def rank(
 
 def check_search(top_k: int, prior: float | None) -> None:
     """Raise unless these can be asked for."""
-    if top_k < 1:
-        raise InputError(f"top_k = {top_k}: expected at least 1")
+    values.whole(top_k, "top_k", 1)
     if prior is not None:
         check_prior(prior)
 
@@ -102,5 +101,5 @@ def needed_posterior(cost_miss: float, cost_fa: float) -> float:
 
     Naming it costs cost_fa if it is somebody else, naming nobody costs cost_miss if it is it.
     """
-    check_costs(cost_miss, cost_fa)
+    cost_miss, cost_fa = check_costs(cost_miss, cost_fa)
     return cost_fa / (cost_fa + cost_miss)

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dcaplda.runtime import checks
+from dcaplda.runtime.decision import check_prior
 from dcaplda.runtime.errors import InputError
-from dcaplda.runtime.gallery.blocks import Block, Part
-from dcaplda.runtime.gallery.memory import SpeakersByPlace
-from dcaplda.runtime.gallery.schema import Entry, Position
+from dcaplda.runtime.gallery.blocks import Block, Part, Shape, unpacked
+from dcaplda.runtime.gallery.memory import Memory
+from dcaplda.runtime.gallery.mirror import Mirror
+from dcaplda.runtime.gallery.schema import Entry
 from dcaplda.runtime.gallery.search import Match, Ranking, needed_posterior, rank
 from dcaplda.runtime.gallery.store import GalleryStore
+from dcaplda.runtime.values import is_word, word
 from dcaplda.runtime.verification import Speaker
 
 if TYPE_CHECKING:
@@ -64,15 +66,9 @@ class Gallery:
         self.storage = store.storage
         """float32 or float16."""
         self._store = store
-        self._speakers = SpeakersByPlace(
-            store.path,
-            backend.info.voiceprint_dim,
-            np.dtype(store.storage),
-            () if places is None else places.fingerprints,
-        )
-        self._seen = Position()
-        self._seen_version: object = None
-        self._refresh()
+        known = () if places is None else places.fingerprints
+        self._shape = Shape(backend.info.voiceprint_dim, np.dtype(store.storage), backend.ones)
+        self._mirror = Mirror(store, Memory(store.path, self._shape, known))
 
     @classmethod
     def open(
@@ -98,6 +94,7 @@ class Gallery:
             known = Places.from_backends(backend, {**places, MODEL_ITSELF: backend})
         info = backend.info
         store = GalleryStore(path, info.fingerprint, storage, create, info.parent)
+        backend.extractor = store.agree_on_extractor(backend.extractor)
         return cls(store, backend, known)
 
     def adapt(self, adapted: "Backend", path: str | Path) -> "Gallery":
@@ -115,8 +112,7 @@ class Gallery:
 
     def close(self) -> None:
         """Let go of file and memory."""
-        self._store.close()
-        self._speakers.clear()
+        self._mirror.close()
 
     def __enter__(self) -> "Gallery":
         return self
@@ -126,11 +122,10 @@ class Gallery:
 
     def __len__(self) -> int:
         """Speakers."""
-        self._refresh()
-        return len(self._speakers)
+        return len(self._mirror.now())
 
     def __contains__(self, name: str) -> bool:
-        return self._store.get(name) is not None
+        return is_word(name) and self._store.get(name) is not None
 
     def __iter__(self) -> Iterator[str]:
         """Ids in the order in which the speakers came."""
@@ -149,27 +144,27 @@ class Gallery:
 
     def add_many(self, speakers: Iterable[tuple[str, Speaker | ArrayLike]]) -> None:
         """Add speakers, all or none; far faster than one by one."""
-        self._store.add((_checked_name(name), self._packed(name, it)) for name, it in speakers)
-        self._refresh(changed=True)
+        # Before anything is locked: what makes the speakers may take its time.
+        packed = [(word(name, "speaker id"), self._packed(name, it)) for name, it in speakers]
+        self._mirror.change(lambda: self._store.add(packed))
 
     def remove(self, *names: str) -> None:
         """Remove speakers, all or none."""
-        self._store.remove(names)
-        self._refresh(changed=True)
+        asked = [word(name, "speaker id") for name in names]
+        self._mirror.change(lambda: self._store.remove(asked))
 
     def replace(self, name: str, speaker: Speaker | ArrayLike) -> None:
         """Give a speaker that is there new voiceprints."""
-        self._store.replace(name, self._packed(name, speaker))
-        self._refresh(changed=True)
+        packed = self._packed(word(name, "speaker id"), speaker)
+        self._mirror.change(lambda: self._store.replace(name, packed))
 
     def get(self, name: str) -> Speaker | None:
         """A speaker as it was added (rounded, if the storage is float16); None if not there."""
-        found = self._store.get(name)
+        found = self._store.get(name) if is_word(name) else None
         if found is None:
             return None
         info = self.backend.info
-        rows = np.frombuffer(found.data, self._speakers.dtype)
-        matrix = rows.reshape(-1, info.voiceprint_dim).astype(np.float32)
+        matrix = unpacked(self._store.path, self._shape, name, found.data)
         if found.place:
             return Speaker(matrix, found.warnings, found.place, info.fingerprint)
         return Speaker(matrix, found.warnings, info.fingerprint, info.parent)
@@ -183,7 +178,7 @@ class Gallery:
     ) -> list[list[Match]]:
         """The same for many probes, voiceprints (n, K) or speakers, far faster than one by one."""
         if not (isinstance(probes, list | tuple) and probes and isinstance(probes[0], Speaker)):
-            probes = checks.as_matrix(probes, "probes", self.backend.info.voiceprint_dim)
+            probes = self.backend.checked_voiceprints(probes, "probes")
         return [it.matches for it in self.ranked(probes, top_k)]
 
     def ranked(
@@ -194,7 +189,8 @@ class Gallery:
     ) -> list[Ranking]:
         """The best speakers of each probe, or of each row of a matrix of the gallery's model."""
         if isinstance(probes, np.ndarray):
-            matrix, places = probes, [""] * len(probes)
+            matrix = self.backend.checked_voiceprints(probes, "probes")
+            places = [""] * len(matrix)
         else:
             matrix = np.concatenate([self._probe(it) for it in probes])
             places = [self._place_of(it, "probe") for it in probes]
@@ -229,6 +225,7 @@ class Gallery:
         >>> gallery.identify(backend.enroll(call, 21.0), prior=0.5).speaker
         'ann'
         """
+        check_prior(prior)
         needed = needed_posterior(cost_miss, cost_fa)
         (ranking,) = self.ranked([probe], 1, prior)
         warnings = probe.warnings if isinstance(probe, Speaker) else ()
@@ -258,9 +255,7 @@ class Gallery:
 
     def _snapshot(self) -> list[Part]:
         """All speakers as of now, by their place; those of the gallery's own model first."""
-        with self._store.lock:
-            self._refresh()
-            parts = self._speakers.parts().items()
+        parts = self._mirror.now().parts().items()
         return [Part(self._number(place), blocks) for place, blocks in parts]
 
     def _number(self, place: str) -> int:
@@ -294,13 +289,13 @@ class Gallery:
     def _matrix(self, speaker: Speaker | ArrayLike, what: str) -> Float32:
         self._place_of(speaker, what)
         rows = speaker.voiceprints if isinstance(speaker, Speaker) else speaker
-        return checks.as_matrix(rows, what, self.backend.info.voiceprint_dim)
+        return self.backend.checked_voiceprints(rows, what)
 
     def _packed(self, name: str, speaker: Speaker | ArrayLike) -> Entry:
         what = f"speaker '{name}'"
         matrix = self._matrix(speaker, what)
         with np.errstate(over="ignore"):
-            stored = matrix.astype(self._speakers.dtype)
+            stored = matrix.astype(self.storage)
         if self.storage == "float16" and not np.isfinite(stored).all():
             raise InputError(
                 f"speaker '{name}': {np.abs(matrix).max():g} is more than float16 can hold; make a "
@@ -308,21 +303,3 @@ class Gallery:
             )
         warnings = speaker.warnings if isinstance(speaker, Speaker) else ()
         return Entry(stored.tobytes(), warnings, self._place_of(speaker, what))
-
-    def _refresh(self, changed: bool = False) -> None:
-        """Bring the memory up to the file, if this or another process changed it."""
-        with self._store.lock:
-            version = self._store.data_version()
-            if version == self._seen_version and not changed:
-                return
-            with self._store.changes(self._seen) as changes:
-                self._speakers.update(changes)
-            self._seen = changes.now
-            self._seen_version = version
-
-
-def _checked_name(name: str) -> str:
-    """An id is one word, so that galleries and Kaldi tables can be turned into each other."""
-    if not isinstance(name, str) or len(name.split()) != 1 or name != name.strip():
-        raise InputError(f"speaker id {name!r}: expected one word without blanks")
-    return name

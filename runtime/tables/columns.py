@@ -1,9 +1,14 @@
-"""Tables with a header line: the names that the columns of trials and scores usually have."""
+"""Tables of columns: the names that those of trials and scores usually have, and their frames."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from dcaplda.runtime.errors import TableError
+
+_BOM = b"\xef\xbb\xbf"
+# First bytes of gzip, zlib and zstd, by which polars would unpack what is an id.
+_PACKED = (b"\x1f", b"\x78", b"\x28")
 
 
 @dataclass(frozen=True)
@@ -34,3 +39,23 @@ def column_place(header: Sequence[str], names: tuple[str, ...], source: str) -> 
             f"'{source}' line 1: expected one column named {' or '.join(names)}, found: {found}"
         )
     return places[0]
+
+
+class NoFrame(Exception):
+    """Why lines are no table; the caller says which line of which file."""
+
+
+def read_frame(data: bytes, separator: str, schema: Mapping[str, Any], quotes: bool = False) -> Any:
+    """The frame of lines without a header; short lines have nulls, too long ones are NoFrame."""
+    import polars as pl
+
+    try:
+        return pl.read_csv(
+            _BOM + data if data.startswith(_PACKED) else data,
+            has_header=False,
+            separator=separator,
+            quote_char='"' if quotes else None,
+            schema=dict(schema),
+        )
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise NoFrame((str(error).splitlines() or [""])[0][:200]) from None

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dcaplda.runtime.errors import TableError
 from dcaplda.runtime.tables.specifiers import Buffer, read_input, table_source
 from dcaplda.runtime.tables.text_lines import decoded, lines_of, read_lines
+from dcaplda.runtime.values import is_word
 
 _BINARY_ENTRY = re.compile(rb"([^\x00-\x20\x7f]+) \x00B([\x04\x08])")
 # No underscores, hexadecimals or foreign digits, which Python's float and int would accept.
@@ -64,7 +65,10 @@ def _binary_numbers(data: Buffer, table: str, whole: bool) -> Iterator[tuple[str
             raise TableError(f"'{table}': 8-byte numbers where int32 is expected")
         form = "<i" if whole else {4: "<f", 8: "<d"}[width]
         (value,) = struct.unpack_from(form, data, match.end())
-        yield decoded(match[1], table), float(value)
+        key = decoded(match[1], table)
+        if not is_word(key):
+            raise TableError(f"'{table}': the id {key[:40]!r} is not one word of text; rename it")
+        yield key, float(value)
         position = match.end() + width
 
 

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from dcaplda.runtime.errors import TableError
 from dcaplda.runtime.tables.formats import npy
-from dcaplda.runtime.tables.formats.arrays import LONGEST_ID, Broken
+from dcaplda.runtime.tables.formats.arrays import Broken
 from dcaplda.runtime.tables.specifiers import Buffer
+from dcaplda.runtime.tables.text_lines import CONTROL
+from dcaplda.runtime.values import LONGEST_ID, is_word
 
 _HEADER = struct.Struct("<2s3sBi")
 ID = re.compile(rb"[^\x00-\x20\x7f]+")
@@ -103,6 +105,9 @@ def parse_numbers(text: bytes) -> NDArray[np.float64]:
     text = text.strip()
     if not text:  # numpy would make a number of it
         raise Broken("an empty vector")
+    control = CONTROL.search(text)
+    if control:  # some of which numpy takes for blanks
+        raise Broken(f"not all numbers: the control character {control[0]!r}")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
@@ -139,6 +144,11 @@ def scan_archive(data: Buffer, place: str, find: Locate = locate) -> Iterator[tu
             raise TableError(
                 f"{place}: the id {match[1][:40]!r} at byte {position} is not UTF-8; rename it"
             ) from None
+        if not is_word(key):
+            raise TableError(
+                f"{place}: the id {key[:40]!r} at byte {position} holds a control character; "
+                "rename it"
+            )
         try:
             span = find(data, match.end())
         except Broken as error:

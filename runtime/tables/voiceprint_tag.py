@@ -8,6 +8,7 @@ import json
 import os
 
 from dcaplda.runtime.errors import InputError
+from dcaplda.runtime.fields import Table, parse_json
 from dcaplda.runtime.tables.formats.registry import find_format
 from dcaplda.runtime.tables.scp import read_scp, resolved, starts_of
 from dcaplda.runtime.tables.specifiers import (
@@ -62,9 +63,14 @@ def _archives(rspecifier: str, scp_root: str) -> set[str]:
 
 
 def _fingerprint(name: str) -> str | None:
+    """What a note says; None where there is none, or what is there is no note of ours."""
     try:
-        with open(name, encoding="utf-8") as stream:
-            note = json.load(stream)
-        return str(note[_KEY])
-    except (OSError, ValueError, KeyError, TypeError):
+        with open(name, "rb") as stream:
+            note = parse_json(stream.read())
+    except OSError:
         return None
+    except ValueError as error:
+        raise InputError(f"'{name}': a damaged note ({error}); enrol again") from None
+    if not isinstance(note, dict) or _KEY not in note:
+        return None
+    return Table(note, f"'{name}'", InputError, "enrol again").text(_KEY)

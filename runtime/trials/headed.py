@@ -5,7 +5,7 @@ import io
 from typing import Any
 
 from dcaplda.runtime.errors import TableError
-from dcaplda.runtime.tables.columns import Columns, column_place
+from dcaplda.runtime.tables.columns import Columns, NoFrame, column_place, read_frame
 from dcaplda.runtime.tables.text_lines import decoded, normalised, refuse_controls
 
 
@@ -48,14 +48,9 @@ def _parse(data: bytes, source: str, separator: str, columns: int, places: tuple
     if body.count(separator.encode()) != (columns - 1) * lines:
         raise _ragged(data, source, separator, columns)
     try:
-        frame = pl.read_csv(
-            body,
-            has_header=False,
-            separator=separator,
-            quote_char=None,
-            schema={f"column_{place}": pl.Categorical for place in range(columns)},
-        )
-    except pl.exceptions.PolarsError:
+        schema = {f"column_{place}": pl.Categorical for place in range(columns)}
+        frame = read_frame(body, separator, schema)
+    except NoFrame:
         raise _ragged(data, source, separator, columns) from None
     chosen = frame.select(
         pl.col(f"column_{place}").alias(name)
@@ -72,7 +67,7 @@ def _check_ids(frame: Any, source: str) -> None:
     import polars as pl
 
     for column in frame.columns:
-        bad = frame[column].cast(pl.String).str.contains(r"[\x00-\x20\x7f]").fill_null(True)
+        bad = frame[column].cast(pl.String).str.contains(r"[\x00-\x20\x7f-\x{9f}]").fill_null(True)
         if bad.any():
             row = bad.arg_max()
             raise TableError(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcaplda.runtime.errors import TableError, UsageError
-from dcaplda.runtime.tables.columns import Columns
+from dcaplda.runtime.tables.columns import Columns, NoFrame, read_frame
 from dcaplda.runtime.tables.specifiers import read_bytes
 from dcaplda.runtime.tables.text_lines import lines_of, normalised
 from dcaplda.runtime.trials.headed import parse_headed
@@ -98,7 +98,9 @@ def _regular(data: bytes, source: str) -> bytes:
         blanks += int(np.count_nonzero(part == 32))
     first_line = data[: data.find(b"\n")]
     words = first_line.removeprefix(b"\xef\xbb\xbf").split()
-    tidy = first_line == b" ".join(words) and controls == newlines and b"\x7f" not in data
+    tidy = first_line == b" ".join(words) and controls == newlines
+    # The second begins Latin-1's control characters, where there is more than ASCII.
+    tidy &= b"\x7f" not in data and (data.isascii() or b"\xc2" not in data)
     if tidy and blanks == (len(words) - 1) * newlines:
         return data
     return normalised(data, source)
@@ -110,14 +112,8 @@ def _parse(data: bytes, source: str, columns: int) -> Any:
 
     names = [f"column_{number}" for number in range(columns)]
     try:
-        frame = pl.read_csv(
-            data,
-            has_header=False,
-            separator=" ",
-            quote_char=None,
-            schema=dict.fromkeys(names, pl.Categorical),
-        )
-    except pl.exceptions.PolarsError:
+        frame = read_frame(data, " ", dict.fromkeys(names, pl.Categorical))
+    except NoFrame:
         raise _malformed(data, source, columns) from None
     # Polars turns a line that is too short into nulls; one that is too long is an error.
     if frame.height != data.count(b"\n") or any(frame.null_count().row(0)):

@@ -5,6 +5,7 @@ import io
 import numpy as np
 from numpy.typing import NDArray
 
+from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.tables.specifiers import writing
 from dcaplda.runtime.trials.lists import Trials
 
@@ -21,10 +22,19 @@ def write_scores(
     """Write one line per trial to an extended file name; see `specifiers.writing`.
 
     A score is the shortest decimal that reads back as the same float32. Decisions add a
-    column of `accept` and `reject`.
+    column of `accept` and `reject`. A score that is not finite is never written.
     """
     import polars as pl
 
+    # One sum tells at once, unless a score is not finite, or enormous.
+    if not np.isfinite(np.vdot(scores, scores)) and not np.isfinite(scores).all():
+        first = int(np.argmin(np.isfinite(scores)))
+        enrolled, tested = trials.enroll_index[first], trials.test_index[first]
+        raise InputError(
+            f"'{trials.enroll_ids[enrolled]}' '{trials.test_ids[tested]}' has the score "
+            f"{scores[first]}: one of the two is like nothing that the model was trained on; leave "
+            "it out or extract it again"
+        )
     enroll, test = pl.Series(trials.enroll_ids), pl.Series(trials.test_ids)
     verdicts = pl.Series(["reject", "accept"])
     with writing(target) as stream:

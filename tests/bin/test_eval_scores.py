@@ -167,6 +167,23 @@ def test_a_table_evaluates_sets_systems_and_groups(capsys, small_set):
     assert status == 0 and "G (mean of 2)" in out
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('reference = "yes"', "system 'p' needs reference as true or false, found 'yes'"),
+        ("refrence = true", "[[system]] has no key 'refrence'; did you mean 'reference'?"),
+    ],
+)
+def test_a_table_with_an_odd_reference_is_refused(capsys, small_set, line, message):
+    table = small_set / "odd.toml"
+    table.write_text(
+        '[[set]]\nname = "x"\ntrials = "trials"\n'
+        f'[[system]]\nname = "p"\nscores = "scores"\n{line}\n'
+    )
+    status, _, said = run(capsys, f"--table={table}")
+    assert status == 1 and message in said
+
+
 def test_files_are_written_beside_the_table(capsys, small_set):
     place = small_set / "out.json"
     status, out, _ = run(

@@ -34,6 +34,12 @@ DIFFERENT = {
     ("adapt-backend", "durations"): "only its report looks at them",
     ("adapt-backend", "from_"): "a bundle, or one kind of foreign model",
     ("adapt-backend", "report"): "a page of another kind",
+    ("extract-embeddings", "output"): "an output of somebody's graph, not what is written",
+    ("extract-embeddings", "part"): "of recordings, not of trials",
+    ("extract-embeddings", "num_parts"): "parts share one directory, there is nothing to cat",
+    ("extract-embeddings", "min_duration"): "has a value where none is given; shorter is left out",
+    ("extract-embeddings", "segments"): "looked for beside wav.scp",
+    ("extract-embeddings", "vad"): "the name of a detector, not decisions that were made",
     ("enroll-speakers", "multi_enroll"): "a table has one voiceprint per name, no scores",
 }
 # Bad values, and what every tool with that option says.

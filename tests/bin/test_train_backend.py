@@ -84,6 +84,26 @@ def quick(world: Path, directory: Path, *options: str) -> int:
     return train(world, directory, *none, *options)
 
 
+def test_the_extractor_of_the_embeddings_goes_into_the_bundle(world, tmp_path, capsys):
+    """From the note beside them, or from the one that is named."""
+    from dcaplda.runtime.backend import Backend as Scorer
+
+    note = {"format": "dcaplda-extractor", "format_version": 1, "speech": {"name": "silero"}}
+    beside = world / "train" / "extractor.json"
+    beside.write_text(json.dumps({**note, "fingerprint": "a" * 64}))
+    try:
+        assert quick(world, tmp_path / "one") == 0
+    finally:
+        beside.unlink()
+    (tmp_path / "named.json").write_text(json.dumps({**note, "fingerprint": "b" * 64}))
+    assert quick(world, tmp_path / "two", f"--extractor={tmp_path}/named.json") == 0
+    assert quick(world, tmp_path / "three") == 0
+    found = [Scorer.load(tmp_path / name / "bundle").extractor for name in ("one", "two", "three")]
+    assert [it.fingerprint[0] if it else None for it in found] == ["a", "b", None]
+    assert train(world, tmp_path / "four", "--extractor=none.json") == 1
+    assert "'none.json': cannot be read" in capsys.readouterr().err
+
+
 def test_export_can_be_turned_off(world, tmp_path, capsys):
     assert quick(world, tmp_path / "exp", "--export=false") == 0
     assert not (tmp_path / "exp" / "bundle").exists()

@@ -11,6 +11,7 @@ from dcaplda.bin.common.options import parse
 
 ROOT = Path(__file__).parents[2]
 TOOLS = (
+    "extract-embeddings",
     "score-trials",
     "compute-durations",
     "copy-vectors",
@@ -25,7 +26,7 @@ TOOLS = (
     "calibrate-scores",
 )
 PAGES = ("docs/cli.md", "docs/kaldi.md", "docs/wespeaker.md", "docs/metrics.md", "docs/recipe.md")
-PAGES += ("docs/training.md", "README.md", "egs/kaldi/README.md")
+PAGES += ("docs/audio.md", "docs/training.md", "README.md", "egs/kaldi/README.md")
 
 
 def commands(page: str) -> list[list[str]]:

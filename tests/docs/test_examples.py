@@ -179,6 +179,10 @@ def test_an_altered_graph_is_refused(examples, bundle, tmp_path) -> None:
         stream.write(bytes([byte[0] ^ 1]))
     done = node(examples, tmp_path / "altered", good, good)
     assert done.returncode == 1 and "pairs.onnx: altered" in done.stderr
+    manifest = tmp_path / "altered" / "model.json"
+    manifest.write_text(manifest.read_text() + " ")
+    done = node(examples, tmp_path / "altered", good, good)
+    assert done.returncode == 1 and "model.json: altered" in done.stderr
 
 
 @contextlib.contextmanager

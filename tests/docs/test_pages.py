@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [*DOCS, ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("egs/**/*.md"))]
-ROOMS = "bin eval export runtime simulate train"
+ROOMS = "audio bin eval export runtime simulate train"
 FOLDERS = f"{ROOMS} bench docs egs examples tests".split()
 SUFFIXES = "py|sh|md|mjs|toml|txt|png"
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

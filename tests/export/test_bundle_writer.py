@@ -90,7 +90,7 @@ def test_manifest_tells_the_model_and_the_hashes(tmp_path) -> None:
     model = random_model("d-plda-dd", duration_feature="wlog", duration_parameters={"center": 5.0})
     export_model(model, tmp_path / "b", training={"training_prior": 0.01})
     manifest = json.loads((tmp_path / "b/model.json").read_text())
-    assert manifest["format_version"] == 1
+    assert manifest["format_version"] == 2
     assert manifest["variant"] == "d-plda-dd"
     assert manifest["architecture"]["duration_parameters"] == {"center": 5.0, "slope": 2.0}
     assert manifest["training"]["training_prior"] == 0.01
@@ -107,15 +107,25 @@ def test_manifest_tells_the_model_and_the_hashes(tmp_path) -> None:
 
 def test_export_replaces_a_bundle_but_nothing_else(tmp_path) -> None:
     graphs = build_graphs(random_model("plda"))
-    write_bundle(tmp_path / "b", graphs, {"variant": "one"})
-    write_bundle(tmp_path / "b", graphs, {"variant": "two"})
+    told = {"embedding_dim": 24, "voiceprint_dim": 14, "uses_durations": False}
+    told["averages_groups"] = True
+    write_bundle(tmp_path / "b", graphs, {**told, "variant": "one"})
+    write_bundle(tmp_path / "b", graphs, {**told, "variant": "two"})
     assert json.loads((tmp_path / "b/model.json").read_text())["variant"] == "two"
     (tmp_path / "other").mkdir()
     (tmp_path / "other/letter.txt").write_text("dear")
     with pytest.raises(ModelError, match="not a bundle"):
-        write_bundle(tmp_path / "other", graphs, {})
+        write_bundle(tmp_path / "other", graphs, {**told, "variant": "one"})
     assert (tmp_path / "other/letter.txt").read_text() == "dear"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["b", "other"]
+
+
+def test_a_manifest_that_does_not_fit_is_not_written(tmp_path) -> None:
+    graphs = build_graphs(random_model("plda"))
+    told = {"variant": "plda", "embedding_dim": 24, "voiceprint_dim": 14, "averages_groups": True}
+    with pytest.raises(ModelError, match="backend.onnx its scores do not depend on"):
+        write_bundle(tmp_path / "b", graphs, {**told, "uses_durations": True})
+    assert not (tmp_path / "b").exists()
 
 
 def test_same_model_gives_the_same_bytes(tmp_path) -> None:

@@ -1,10 +1,10 @@
-import json
 import shutil
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
+from bundles import edit_manifest, put_right
 from random_models import DIM, random_model
 
 from dcaplda.export import parity
@@ -119,14 +119,18 @@ def bad_row(value: float) -> np.ndarray:
         (bad_row(-np.inf), [1, 1, 1], "row 1 holds -inf"),
         (np.vstack([np.ones((2, DIM)), np.zeros((1, DIM))]), [1, 1, 1], "row 2 is all zero"),
         (bad_row(1e20), [1, 1, 1], "row 1 has length 1e\\+20, too large"),
-        ([["a"] * DIM], [1], "not an array of numbers"),
+        ([["a"] * DIM], [1], "holds text; expected real numbers"),
         (np.ones((2, DIM)), None, "durations: missing"),
         (np.ones((2, DIM)), [1, 2, 3], "3 durations for 2"),
-        (np.ones((2, DIM)), [1, 0], "row 1 has 0.0 seconds"),
-        (np.ones((2, DIM)), [-2, 1], "row 0 has -2.0 seconds"),
+        (np.ones((2, DIM)), [1, 0], "row 1 has 0 seconds"),
+        (np.ones((2, DIM)), [-2, 1], "row 0 has -2 seconds"),
         (np.ones((2, DIM)), [1, np.nan], "row 1 has nan seconds"),
         (np.ones((2, DIM)), [1, np.inf], "row 1 has inf seconds"),
-        (np.ones((2, DIM)), ["long", "short"], "not numbers"),
+        (np.ones((2, DIM)), [1, 1e-300], "row 1 has 1e-300 seconds.*from 0.001 to 10,000,000"),
+        (np.ones((2, DIM)), [1, 1e300], "row 1 has 1e.300 seconds.*from 0.001 to 10,000,000"),
+        (np.ones((2, DIM)) + 1j, [1, 1], "embeddings: holds complex numbers"),
+        (np.ma.masked_equal(np.eye(2, DIM), 1), [1, 1], "embeddings: some values are masked"),
+        (np.ones((2, DIM)), ["long", "short"], "durations: holds text"),
     ],
 )
 def test_bad_input_is_named(backend: Backend, embeddings, seconds, message: str) -> None:
@@ -174,7 +178,6 @@ def test_model_without_duration_stage_needs_no_durations(tmp_path) -> None:
 
 
 def damage(directory: Path, kind: str) -> None:
-    manifest = json.loads((directory / "model.json").read_text())
     if kind == "no manifest":
         (directory / "model.json").unlink()
     elif kind == "no graph":
@@ -187,16 +190,16 @@ def damage(directory: Path, kind: str) -> None:
         (directory / "compare.onnx").write_bytes(content)
     elif kind == "not json":
         (directory / "model.json").write_text("{")
+        put_right(directory)
     elif kind == "foreign json":
         (directory / "model.json").write_text("{}")
+        put_right(directory)
     elif kind == "newer":
-        (directory / "model.json").write_text(json.dumps({**manifest, "format_version": 99}))
+        edit_manifest(directory, lambda m: m.update(format_version=99))
     elif kind == "no key":
-        del manifest["voiceprint_dim"]
-        (directory / "model.json").write_text(json.dumps(manifest))
+        edit_manifest(directory, lambda m: m.pop("voiceprint_dim"))
     elif kind == "outside":
-        manifest["graphs"]["pairs"]["file"] = "../pairs.onnx"
-        (directory / "model.json").write_text(json.dumps(manifest))
+        edit_manifest(directory, lambda m: m["graphs"]["pairs"].update(file="../pairs.onnx"))
 
 
 @pytest.mark.parametrize(

@@ -3,48 +3,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from random_models import DIM, random_model
+from bundles import as_version_1, edit_manifest
+from random_models import DIM, random_model, statistics, written_out
 
 from dcaplda.export.bundle_writer import export_model
 from dcaplda.runtime import Backend, BundleError, InputError
 from dcaplda.runtime.gallery.speakers import Gallery
 
 pytestmark = pytest.mark.torch
-
-SECONDS = {"min": 4.0, "max": 240.0}
-
-
-def written_out(model, x: np.ndarray) -> np.ndarray:
-    """Mahalanobis distances of z among these embeddings, from the torch model itself."""
-    with torch.no_grad():
-        z = model.side_info(torch.tensor(x, dtype=torch.float32)).double().numpy()
-    covariance = np.cov(z, rowvar=False)
-    difference = z - z.mean(axis=0)
-    # Written out by eigenvectors; what a softmax leaves across its plane is rounding.
-    values, vectors = np.linalg.eigh(covariance)
-    real = values > 1e-9 * values.max()
-    whitened = (difference @ vectors[:, real]) / np.sqrt(values[real])
-    return np.linalg.norm(whitened, axis=1)
-
-
-def statistics(model, x: np.ndarray) -> dict:
-    norms = np.linalg.norm(x, axis=1)
-    low, high = np.percentile(norms, [0.05, 99.95])
-    told = {
-        "durations": SECONDS,
-        "embedding_norm": {"mean": 1.0, "std": 1.0, "p0.05": low, "p99.95": high},
-        "side_information": None,
-    }
-    if model.config.stages.side_stage:
-        with torch.no_grad():
-            z = model.side_info(torch.tensor(x, dtype=torch.float32)).double().numpy()
-        told["side_information"] = {
-            "mean": z.mean(axis=0).tolist(),
-            "covariance": np.cov(z, rowvar=False).tolist(),
-            "distance_percentiles": {"99.9": float(np.percentile(written_out(model, x), 99.9))},
-        }
-    return {"statistics": told}
 
 
 def training_set() -> np.ndarray:
@@ -176,11 +142,8 @@ def test_a_gallery_keeps_the_warnings_of_an_enrolment(tmp_path) -> None:
 )
 def test_damaged_information_is_refused(tmp_path, change) -> None:
     loaded(tmp_path / "b")
-    path = tmp_path / "b" / "model.json"
-    manifest = json.loads(path.read_text())
-    change(manifest["familiarity"])
-    path.write_text(json.dumps(manifest))
-    with pytest.raises(BundleError, match="'familiarity'.*export the model again"):
+    edit_manifest(tmp_path / "b", lambda manifest: change(manifest["familiarity"]))
+    with pytest.raises(BundleError, match="(familiarity|side_information).*export the model again"):
         Backend.load(tmp_path / "b")
 
 
@@ -192,12 +155,14 @@ def test_one_call_says_what_two_calls_say(tmp_path, variant) -> None:
     """
     one = loaded(tmp_path / "one", variant)
     other = loaded(tmp_path / "other", variant)
+    for name in ("one", "other"):
+        as_version_1(tmp_path / name)
     manifest = json.loads((tmp_path / "other/model.json").read_text())
     del manifest["graphs"]["verify"], manifest["graphs"]["search"]
     (tmp_path / "other/model.json").write_text(json.dumps(manifest))
-    other = Backend.load(tmp_path / "other")
+    one, other = (Backend.load(tmp_path / name) for name in ("one", "other"))
     assert "verify" in one.info.further_graphs and not other.info.further_graphs
-    assert one.info.fingerprint == other.info.fingerprint, "galleries stay valid"
+    assert one.info.fingerprint == other.info.fingerprint, "galleries of version 1 stay valid"
     x = training_set()
     x[1] *= 9.0
     x[2, 0] += 40.0

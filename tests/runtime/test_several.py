@@ -255,7 +255,7 @@ def test_a_way_that_is_none_is_named(backend: Backend) -> None:
         (np.full((2, DIM), np.nan), [1.0, 2.0], "row 0 holds nan"),
         (np.ones((2, DIM - 1)), [1.0, 2.0], "23 values per row, the model takes 24"),
         (np.ones((2, DIM)), [1.0], "1 durations for 2 embeddings"),
-        (np.ones((2, DIM)), [1.0, 0.0], "row 1 has 0.0 seconds"),
+        (np.ones((2, DIM)), [1.0, 0.0], "row 1 has 0 seconds"),
         (np.ones((2, DIM)), None, "missing"),
         (np.zeros((2, DIM)), [1.0, 2.0], "all zero"),
         ([[1.0, 2.0], [3.0]], [1.0, 2.0], "not an array of numbers"),
@@ -303,5 +303,9 @@ def test_voiceprints_alone_are_a_speaker(backend: Backend) -> None:
         np.testing.assert_array_equal(
             changed.voiceprints, backend.add_utterances(ann, *more).voiceprints
         )
+    other = ann.voiceprints.copy()
+    other[:, backend.joint.layout.tail] = 0.0
     with pytest.raises(InputError, match="number of utterances is not kept"):
+        backend.add_utterances(Speaker(other), *more)
+    with pytest.raises(InputError, match="no voiceprint of this model"):
         backend.add_utterances(Speaker(np.zeros_like(ann.voiceprints)), *more)

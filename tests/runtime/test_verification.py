@@ -179,7 +179,7 @@ def test_a_pickled_backend_keeps_its_threads(backend: Backend) -> None:
         (lambda b, x, d: b.verify(x, x[0], d[0], prior=0.5), "speaker: 24 values per row"),
         (lambda b, x, d: b.verify(b.enroll(x, d), x[0], None, prior=0.5), "durations: missing"),
         (lambda b, x, d: b.verify(b.enroll(x, d), x[0] * np.nan, 3, prior=0.5), "holds nan"),
-        (lambda b, x, d: b.verify(b.enroll(x, d), x[0], -1, prior=0.5), "has -1.0 seconds"),
+        (lambda b, x, d: b.verify(b.enroll(x, d), x[0], -1, prior=0.5), "has -1 seconds"),
         (lambda b, x, d: b.verify(b.enroll(x, d), x[0], 3, prior=1.0), "prior"),
         (lambda b, x, d: b.verify(b.enroll(x, d), x[0], 3, prior=0.1, cost_fa=0), "cost of a"),
         (lambda b, x, d: b.enroll(np.sign(x) * 3e38, d), "embeddings: .* too large to be scored"),

@@ -7,6 +7,7 @@ from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.tables.sessions import default_sessions, read_recordings
 from dcaplda.runtime.tables.text_tables import read_durations, read_words
 from dcaplda.runtime.tables.vectors import read_vectors
+from dcaplda.runtime.values import check_seconds
 from dcaplda.train.data.guesses import complete
 from dcaplda.train.data.labelled import Labels, TrainingData, assemble
 from dcaplda.train.recipe.sections import DataSection
@@ -64,12 +65,5 @@ def _durations(root: Path, frame_shift: float, needed: bool) -> dict[str, float]
         )
     else:
         return None
-    check_seconds(place, seconds)
+    check_seconds(seconds, place)
     return seconds
-
-
-def check_seconds(place: str, seconds: dict[str, float]) -> None:
-    """Refuse durations that have no logarithm."""
-    for name, value in seconds.items():
-        if not value > 0:
-            raise InputError(f"{place}: '{name}' has {value:g} seconds of speech; expected above 0")

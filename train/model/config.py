@@ -2,12 +2,16 @@
 
 import dataclasses
 import difflib
+import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from dcaplda.runtime.errors import ModelError
+from dcaplda.runtime.fields import shown, typed
 
+LARGEST = 1 << 20
+"""Size of a layer that no backend reaches."""
 ACTIVATIONS = ("identity", "softmax", "log-softmax")
 
 
@@ -63,8 +67,9 @@ class ModelConfig:
         """Refuse sizes and names that no model can have."""
         for name in ("embedding_dim", "lda_dim", "side_hidden_dim", "side_info_dim"):
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ModelError(f"{name} = {value!r}: expected a whole number of at least 1")
+            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST:
+                wanted = f"expected a whole number from 1 to {LARGEST}"
+                raise ModelError(f"{name} = {shown(value)}: {wanted}")
         _one_of("variant", self.variant, VARIANTS)
         _one_of("side_activation", self.side_activation, ACTIVATIONS)
         if self.joint and (self.stages.side_stage or not self.stages.duration_stage):
@@ -83,10 +88,10 @@ class ModelConfig:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_dict(
-        cls, values: Mapping[str, Any], place: str = "model configuration"
-    ) -> "ModelConfig":
+    def from_dict(cls, values: Any, place: str = "model configuration") -> "ModelConfig":
         """Build from parsed JSON or TOML; an unknown key is an error that names the nearest."""
+        if not isinstance(values, Mapping):
+            raise ModelError(f"{place}: no table of settings")
         known = [f.name for f in dataclasses.fields(cls)]
         for name in values:
             if name not in known:
@@ -95,7 +100,13 @@ class ModelConfig:
                 raise ModelError(f"{place}: no key '{name}'{hint}")
         if "embedding_dim" not in values:
             raise ModelError(f"{place}: 'embedding_dim' is missing")
-        return cls(**values)
+        hints = typing.get_type_hints(cls)
+        try:
+            return cls(
+                **{key: typed(it, hints[key], key, ModelError) for key, it in values.items()}
+            )
+        except ModelError as error:
+            raise ModelError(f"{place}: {error}") from None
 
 
 def _one_of(key: str, value: str, known: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from dcaplda.runtime.errors import ModelError
+from dcaplda.runtime.fields import shown, typed
 from dcaplda.train.model.ops import TORCH, Ops
 
 Feature = Callable[..., Any]
@@ -70,20 +71,15 @@ def resolve(name: str, parameters: dict[str, Any]) -> dict[str, Any]:
     resolved = {**known, **parameters}
     if "thresholds" in resolved:
         thresholds = resolved["thresholds"]
-        if not isinstance(thresholds, (list, tuple)) or not all(map(_is_number, thresholds)):
-            raise ModelError(f"thresholds = {thresholds!r}: expected a list of seconds")
-        thresholds = [float(t) for t in thresholds]
+        thresholds = list(thresholds) if isinstance(thresholds, tuple) else thresholds
+        thresholds = typed(thresholds, list[float], "thresholds", ModelError)
         if not thresholds or thresholds != sorted(set(thresholds)) or thresholds[0] <= 0:
-            raise ModelError(f"thresholds = {thresholds}: expected rising positive seconds")
+            raise ModelError(f"thresholds = {shown(thresholds)}: expected rising positive seconds")
         resolved["thresholds"] = thresholds
     for key in ("center", "slope"):
-        if key in resolved and not (_is_number(resolved[key]) and resolved[key] > 0):
-            raise ModelError(f"{key} = {resolved[key]!r}: expected a positive number")
+        if key in resolved and not typed(resolved[key], float, key, ModelError) > 0:
+            raise ModelError(f"{key} = {shown(resolved[key])}: expected a positive number")
     return resolved
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def apply(ops: Ops, name: str, parameters: dict[str, Any], seconds: Any) -> Any:

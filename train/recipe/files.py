@@ -3,17 +3,15 @@
 import dataclasses
 import difflib
 import json
-import math
 import os
 import re
-import tomllib
-import types
 import typing
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from dcaplda.runtime.errors import UsageError
+from dcaplda.runtime.fields import parse_toml, shown, typed
 from dcaplda.runtime.tables.formats.registry import has_kaldi_prefix, split_prefix
 from dcaplda.train.recipe.auto import AUTO, everything_auto, take_auto
 from dcaplda.train.recipe.problems import Problems, gathering
@@ -31,10 +29,10 @@ def load_recipe(path: str, settings: Iterable[str] = (), auto: bool = False) -> 
     values: dict[str, Any] = everything_auto() if auto and not path else {}
     if path:
         try:
-            values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+            values = parse_toml(Path(path).read_bytes())
         except OSError as error:
             raise UsageError(f"--config={path}: cannot be read ({error.strerror})") from None
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except ValueError as error:
             raise UsageError(f"{path}: not valid TOML ({error})") from None
         _anchor_paths(values, Path(path).parent)
     problems = Problems()
@@ -105,7 +103,7 @@ def _section(
     checked = {}
     for key, value in _known(values, list(hints), shown, problems).items():
         with problems.catching():
-            checked[key] = _checked(value, hints[key], f"{shown} {key}")
+            checked[key] = typed(value, hints[key], f"{shown} {key}")
     with gathering() as found:
         section = cls(**{**start, **checked})
     # The keys of these do not say which section they are of.
@@ -113,46 +111,6 @@ def _section(
     for problem in found:
         problems.add(prefix + problem)
     return section
-
-
-def _checked(value: Any, hint: Any, place: str) -> Any:
-    """The value as the type of its key; a whole number may stand for a fraction."""
-    if isinstance(hint, types.UnionType):
-        # `float | list[float]`: what looks like a list is checked as one.
-        kinds = {typing.get_origin(kind) or kind: kind for kind in typing.get_args(hint)}
-        chosen = next((k for kind, k in kinds.items() if isinstance(value, kind)), None)
-        return _checked(value, typing.get_args(hint)[0] if chosen is None else chosen, place)
-    kind = typing.get_origin(hint) or hint
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        value = _as_float(value)
-    wrong = not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)
-    if kind is float and isinstance(value, float) and not math.isfinite(value):
-        wrong = True
-    if wrong:
-        names = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
-        expected = names.get(kind, "a table" if kind is dict else "a list")
-        raise UsageError(f"{place} = {_cut(value)}: expected {expected}")
-    if kind is int and not -(2**63) <= value < 2**63:
-        raise UsageError(f"{place} = {_cut(value)}: expected a number of at most 63 bits")
-    inner = typing.get_args(hint)
-    if kind is dict:
-        return {key: _checked(item, inner[1], f"{place}.{key}") for key, item in value.items()}
-    if kind is list:
-        return [_checked(item, inner[0], f"{place}[{n}]") for n, item in enumerate(value)]
-    return value
-
-
-def _as_float(value: int) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
-
-
-def _cut(value: Any) -> str:
-    """A value as a message shows it."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _known(
@@ -215,8 +173,8 @@ def _apply_setting(values: dict[str, Any], setting: str) -> None:
     if not equals or len(path) < 2:
         raise UsageError(f"--set={setting}: expected section.key=value, as stage1.steps=200")
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        value = parse_toml(f"value = {text}")["value"]
+    except ValueError:
         value = text  # a bare word is a string, so that --set=init.balance=flat needs no quotes
     if path[0] == "dev":
         sets = values.get("dev", [])
@@ -279,5 +237,5 @@ def first_difference(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str
             if found:
                 return found
         elif a != b:
-            return f"{name} = {a!r}, now {b!r}"
+            return f"{name} = {shown(a)}, now {shown(b)}"
     return ""

@@ -6,6 +6,8 @@ from contextvars import ContextVar
 
 from dcaplda.runtime.errors import DcapldaError, UsageError
 
+MOST_TOLD = 40
+"""Problems that one message names; nobody corrects more at once."""
 # The list that `report` adds to while a block of `gathering` runs; none: a problem is an error.
 _OPEN: ContextVar[list[str] | None] = ContextVar("open_problems", default=None)
 
@@ -54,6 +56,9 @@ class Problems:
             return
         text = self.found[0]
         if len(self.found) > 1:
-            listed = "; ".join(f"({n}) {problem}" for n, problem in enumerate(self.found, 1))
+            told = self.found[:MOST_TOLD]
+            listed = "; ".join(f"({n}) {problem}" for n, problem in enumerate(told, 1))
             text = f"{len(self.found)} problems: {listed}"
+            if len(told) < len(self.found):
+                text += f"; and {len(self.found) - len(told)} more"
         raise UsageError((f"{place}: " if place else "") + text + (f"; {advice}" if advice else ""))

@@ -6,13 +6,14 @@ the default; the resolved recipe is saved beside the model.
 
 from dataclasses import dataclass, field
 
+from dcaplda.runtime.fields import shown
 from dcaplda.train.model.config import ACTIVATIONS, VARIANTS
 from dcaplda.train.recipe.problems import report
 
 
 def _require(holds: bool, key: str, value: object, expected: str) -> None:
     if not holds:
-        report(f"{key} = {value!r}: expected {expected}")
+        report(f"{key} = {shown(value)}: expected {expected}")
 
 
 def _require_one_of(key: str, value: str, known: tuple[str, ...]) -> None:

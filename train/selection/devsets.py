@@ -19,7 +19,7 @@ from dcaplda.runtime.errors import DcapldaError, InputError
 from dcaplda.runtime.tables.text_tables import read_durations, read_lists, read_words
 from dcaplda.runtime.tables.vectors import read_vectors
 from dcaplda.runtime.trials.lists import Trials, read_trials
-from dcaplda.train.data.directory import check_seconds
+from dcaplda.runtime.values import check_seconds
 from dcaplda.train.recipe.files import missing_files
 from dcaplda.train.recipe.sections import DevSection
 from dcaplda.train.selection.pair_plan import PairPlan
@@ -159,7 +159,7 @@ def _seconds(section: DevSection, needed: list[str]) -> NDArray[np.float32]:
     seconds = read_durations(section.durations, 0.01 if frames else 0.0)
     _refuse_missing(section, section.durations, needed, seconds)
     seconds = {name: seconds[name] for name in needed}
-    check_seconds(section.durations, seconds)
+    check_seconds(seconds, section.durations)
     return np.array(list(seconds.values()), dtype=np.float32)
 
 

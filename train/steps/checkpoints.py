@@ -12,16 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
 from dcaplda.runtime.errors import ModelError
+from dcaplda.runtime.fields import parse_json
 from dcaplda.runtime.files import replacing
+from dcaplda.train.model.tensor_files import Unreadable, read_tensors, tensors_digest
 from dcaplda.train.recipe.files import first_difference
 
 CHECKPOINT = "checkpoint.safetensors"
-FORMAT = 2
+FORMAT = 3
+DIGEST = "sha256"
 
 
 @dataclass(frozen=True)
@@ -35,15 +37,19 @@ class Checkpoint:
 
 def save_checkpoint(directory: Path, tensors: Mapping[str, Tensor], values: Any) -> None:
     """Write the state beside its place and rename it; `values` must be JSON."""
-    header = {"format": str(FORMAT), "state": json.dumps(values)}
     content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    data = save(content, metadata=header)
+    data = save(content, metadata=checkpoint_header(content, json.dumps(values)))
     target = directory / CHECKPOINT
     with named_errors(target), replacing(target) as path, open(path, "wb") as stream:
         stream.write(data)
         stream.flush()
         # The log's length is in the checkpoint: neither may reach the disk without the other.
         os.fsync(stream.fileno())
+
+
+def checkpoint_header(tensors: Mapping[str, Tensor], state: str) -> dict[str, str]:
+    """What stands before the tensors: the plain values, and a hash over everything."""
+    return {"format": str(FORMAT), "state": state, DIGEST: tensors_digest(tensors, state)}
 
 
 @contextlib.contextmanager
@@ -62,16 +68,22 @@ def load_checkpoint(directory: Path) -> Checkpoint | None:
     if not path.is_file():
         return None
     try:
-        with safe_open(str(path), framework="pt") as content:
-            header = content.metadata() or {}
-            values = json.loads(header["state"])
-            tensors = {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118
-    except (SafetensorError, KeyError, ValueError, OSError) as error:
+        tensors, header = read_tensors(path)
+        if header.get("format") != str(FORMAT):
+            raise ModelError(
+                f"{path}: not a checkpoint, or written by another version; go on with that "
+                "version, or remove it to start again"
+            )
+        values = parse_json(header["state"])
+    except (Unreadable, KeyError, ValueError) as error:
         raise ModelError(
             f"{path}: not a checkpoint ({error}); remove it to start from the beginning"
         ) from None
-    if header.get("format") != str(FORMAT):
-        raise ModelError(f"{path}: written by another version; remove it to start again")
+    if header.get(DIGEST) != tensors_digest(tensors, header["state"]):
+        raise ModelError(
+            f"{path}: damaged (not as it was written); put a copy of it back, or remove it to "
+            "start from the beginning"
+        )
     return Checkpoint(path, tensors, values)
 
 

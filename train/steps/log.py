@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dcaplda.runtime.errors import ModelError
+from dcaplda.runtime.fields import parse_json
 from dcaplda.train.steps.checkpoints import named_errors
 
 LOG = "log.jsonl"
@@ -52,6 +53,13 @@ class TrainingLog:
 def read_log(directory: Path) -> Iterator[dict[str, Any]]:
     """The rows of a log; a last line that a kill cut short is left out."""
     with open(directory / LOG, "rb") as stream:
-        for line in stream:
-            if line.endswith(b"\n"):
-                yield json.loads(line)
+        for number, line in enumerate(stream, 1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                row = parse_json(line)
+            except ValueError as error:
+                raise ModelError(f"{directory / LOG}:{number}: damaged ({error})") from None
+            if not isinstance(row, dict):
+                raise ModelError(f"{directory / LOG}:{number}: damaged (no table)")
+            yield row

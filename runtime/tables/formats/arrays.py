@@ -1,6 +1,5 @@
 """What all formats check alike: ids that every table can carry, shapes, sizes, kinds of numbers."""
 
-import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -8,16 +7,14 @@ from numpy.typing import NDArray
 
 from dcaplda.runtime.errors import TableError
 from dcaplda.runtime.tables.formats.registry import Rows
+from dcaplda.runtime.values import is_word
 
 IDS = "ids"
 VECTORS = ("vectors", "data")
 """Names of the arrays, datasets or columns of a file that has one of each; the first is written."""
-LONGEST_ID = 4096
-"""Bytes that no sane id reaches; a Kaldi archive without blanks is recognised by it."""
 # Of a packed part to its contents. Deflate cannot reach it, so more is a damaged or forged size.
 _MOST_UNPACKED = 1100
 _SLACK = 1 << 16
-_NO_ID = re.compile(r"[\x00-\x20\x7f\ud800-\udfff]")
 
 
 class Broken(Exception):
@@ -56,7 +53,7 @@ def id_texts(values: Iterable[object]) -> list[str]:
 def check_ids(names: Sequence[str]) -> None:
     """Refuse ids that occur twice or that no text table could hold."""
     for name in names:
-        if not name or _NO_ID.search(name) or len(name.encode()) >= LONGEST_ID:
+        if not is_word(name):
             raise Broken(f"the id {name[:40]!r} is not one word of text; rename it")
     if len(set(names)) != len(names):
         seen: set[str] = set()

@@ -111,7 +111,8 @@ def write(name: str, ids: list[str], matrix: NDArray[np.float32]) -> None:
     """Datasets `ids` (UTF-8) and `vectors`."""
     import h5py
 
-    with replacing(name) as beside, h5py.File(beside, "w") as content:
+    # The file is locked already, by us.
+    with replacing(name) as beside, h5py.File(beside, "w", locking=False) as content:
         content.create_dataset(IDS, data=ids, dtype=h5py.string_dtype())
         content.create_dataset(VECTORS[0], data=matrix, dtype="<f4")
 

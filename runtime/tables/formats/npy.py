@@ -36,9 +36,9 @@ LONGEST_HEADER = 12 + 10_000
 _SIZE = "(?:0|[1-9][0-9]{0,17})L? *"
 _ENTRY = "|".join(
     (
-        r"""['"]descr['"] *: *['"](?P<kind>[<>|=]?[a-zA-Z][0-9]{0,9})['"]""",
-        r"""['"]fortran_order['"] *: *(?P<fortran>True|False)""",
-        rf"""['"]shape['"] *: *\( *(?P<shape>(?:{_SIZE}, *)*(?:{_SIZE})?)\)""",
+        r"""(['"])descr\1 *: *(['"])(?P<kind>[<>|=]?[a-zA-Z][0-9]{0,9})\2""",
+        r"""(['"])fortran_order\4 *: *(?P<fortran>True|False)""",
+        rf"""(['"])shape\6 *: *\( *(?P<shape>(?:{_SIZE}, *)*(?:{_SIZE})?)\)""",
     )
 )
 _HEADER = re.compile(rf"\{{ *(?:(?:{_ENTRY}) *(?:, *|(?=\}})))+\}}[ \n]*")

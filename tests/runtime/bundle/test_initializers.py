@@ -24,7 +24,7 @@ VOICEPRINT = GRAPHS["voiceprint"]
 
 def constants() -> dict[str, np.ndarray]:
     joint = joint_model()
-    return place_constants(adapted(joint.scorer, place_pool(9)), joint.layout.conditions)
+    return place_constants(adapted(joint.scorer, place_pool(9)))
 
 
 def initializers(content: bytes) -> dict[str, np.ndarray]:
@@ -49,7 +49,7 @@ def test_named_constants_change_and_nothing_else_does(name: str) -> None:
 @pytest.mark.parametrize("name", ["backend", "voiceprint", "verify"])
 def test_constants_of_the_model_itself_change_nothing(name: str) -> None:
     joint = joint_model()
-    values = place_constants(joint.scorer, joint.layout.conditions)
+    values = place_constants(joint.scorer)
     assert with_constants(GRAPHS[name], values, "here") == GRAPHS[name]
     assert with_constants(GRAPHS[name], {}, "here") == GRAPHS[name]
 

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from joint_models import joint_bundle, joint_model, place_pool, single_sides, utterances
+from joint_models import (
+    joint_bundle,
+    joint_model,
+    open_to_all,
+    place_pool,
+    single_sides,
+    utterances,
+)
 from kaldi_files import write_scp
 from scipy.special import logsumexp
 
@@ -227,7 +234,7 @@ def test_one_utterance_is_moved_exactly() -> None:
 def test_utterances_that_agree_are_moved_nearly_exactly() -> None:
     """Three of one voice, 5 % noise: x within 0.02 of 2, where not moving it is wrong by more."""
     joint = far_reaching(joint_model())
-    adapted = adapted_scorer(joint.scorer, place_pool(20).astype(float))
+    adapted = open_to_all(adapted_scorer(joint.scorer, place_pool(20).astype(float)))
     calls, seconds = utterances(3, 1, people=1)
     together = np.zeros(3, np.int64)
     before = joint.merged(single_sides(joint.scorer, calls, seconds), together, 1)

@@ -175,7 +175,7 @@ def test_saved_model_reads_back_equal(tmp_path) -> None:
         ("key", "no key 'lda_dims'; did you mean 'lda_dim'"),
         ("variant", "did you mean 'd-plda-dsd'"),
         ("weights", "not a safetensors file"),
-        ("shape", "has shape"),
+        ("shape", "is not as training wrote it"),
         ("nan", "NaN"),
     ],
 )
@@ -219,3 +219,33 @@ def test_damaged_model_is_refused_in_one_line(tmp_path, damage: str, message: st
 def test_impossible_configuration_is_refused(settings_: dict, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         Backend(ModelConfig(embedding_dim=4, **settings_))
+
+
+def test_a_flipped_bit_of_a_model_is_found(tmp_path) -> None:
+    save_model(random_model("d-plda-dsd"), tmp_path)
+    content = bytearray((tmp_path / WEIGHTS).read_bytes())
+    content[-1000] ^= 1
+    (tmp_path / WEIGHTS).write_bytes(content)
+    with pytest.raises(ModelError, match="is not as training wrote it; copy the model again"):
+        load_model(tmp_path)
+
+
+def test_a_model_of_before_has_no_digest_and_is_read(tmp_path) -> None:
+    from safetensors.torch import save_file
+
+    model = random_model("d-plda-dd")
+    save_model(model, tmp_path)
+    save_file(model.state_dict(), str(tmp_path / WEIGHTS))
+    assert torch.equal(load_model(tmp_path).plda.cross, model.plda.cross)
+
+
+def test_a_configuration_beyond_its_weights_takes_no_memory(tmp_path) -> None:
+    """Sizes of a terabyte: refused by the shapes in the file, before anything is made of them."""
+    save_model(random_model("plda"), tmp_path)
+    config = json.loads((tmp_path / CONFIG).read_text())
+    (tmp_path / CONFIG).write_text(json.dumps({**config, "lda_dim": 1 << 19}))
+    from safetensors.torch import save_file
+
+    save_file(random_model("plda").state_dict(), str(tmp_path / WEIGHTS))
+    with pytest.raises(ModelError, match=r"has shape \(12, 24\), expected \(524288, 24\)"):
+        load_model(tmp_path)

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from training_world import draw, write_data_dir, write_dev, write_recipe
 
 from dcaplda.bin.train_backend import main
-from dcaplda.train.steps.checkpoints import CHECKPOINT, load_checkpoint
+from dcaplda.train.steps.checkpoints import CHECKPOINT, checkpoint_header, load_checkpoint
 
 pytestmark = pytest.mark.torch
 
@@ -52,7 +52,7 @@ def rewrite(directory: Path, change: Callable[[dict, dict], None]) -> None:
     saved = load_checkpoint(directory)
     assert saved is not None
     change(saved.tensors, saved.values)
-    header = {"format": "2", "state": json.dumps(saved.values)}
+    header = checkpoint_header(saved.tensors, json.dumps(saved.values))
     save_file(saved.tensors, str(directory / CHECKPOINT), metadata=header)
 
 
@@ -143,6 +143,29 @@ def test_an_undamaged_one_is_taken(world, runs, tmp_path, kind: str):
     shutil.copytree(runs[kind], tmp_path / "exp")
     rewrite(tmp_path / "exp", lambda tensors, values: None)
     assert resume(world, tmp_path / "exp", kind) == 0
+
+
+@pytest.mark.parametrize("place", [0.2, 0.5, 0.8, 0.999])
+def test_a_flipped_bit_is_found(world, runs, tmp_path, capsys, place: float):
+    """Whatever it hits, the run is not gone on with, and nothing is written."""
+    shutil.copytree(runs["ema"], tmp_path / "exp")
+    path = tmp_path / "exp" / CHECKPOINT
+    content = bytearray(path.read_bytes())
+    content[int(place * len(content))] ^= 1
+    path.write_bytes(content)
+    assert resume(world, tmp_path / "exp") == 1
+    errors = [line for line in capsys.readouterr().err.splitlines() if "ERROR" in line]
+    assert len(errors) == 1 and CHECKPOINT in errors[0]
+    assert not (tmp_path / "exp" / "model.safetensors").exists()
+
+
+def test_a_checkpoint_of_another_version_says_what_to_do(world, runs, tmp_path, capsys):
+    shutil.copytree(runs["ema"], tmp_path / "exp")
+    saved = load_checkpoint(tmp_path / "exp")
+    header = {"format": "2", "state": json.dumps(saved.values)}
+    save_file(saved.tensors, str(tmp_path / "exp" / CHECKPOINT), metadata=header)
+    assert resume(world, tmp_path / "exp") == 1
+    assert "another version; go on with that version, or remove it" in capsys.readouterr().err
 
 
 def test_a_nan_in_a_model_kept_for_averaging_is_found(world, runs, tmp_path, capsys):

@@ -17,6 +17,7 @@ from dcaplda.runtime.adaptation import FEWEST_PEOPLE
 from dcaplda.runtime.bundle.manifest import ModelInfo
 from dcaplda.runtime.errors import BundleError
 from dcaplda.runtime.familiarity import Range, read_familiarity
+from dcaplda.runtime.fields import Table
 from dcaplda.runtime.joint.mixture import FEWEST, Mixture, find_mixture, relative_scatter
 from dcaplda.runtime.joint.place import adapted
 from dcaplda.runtime.joint.scorer import JointScorer
@@ -140,7 +141,7 @@ def describe_place(
         lengths=_spread(np.linalg.norm(pool, axis=1), familiar.norm),
         durations=_spread(np.asarray(seconds), familiar.seconds) if timed else None,
         mixture=find_mixture(scorer, x),
-        miscalibration=_miscalibration(info.manifest),
+        miscalibration=miscalibration_of(info.manifest),
     )
 
 
@@ -310,18 +311,12 @@ def _spread(values: NDArray[np.float64], trained: Range | None) -> Spread:
     return Spread(least, median, most, trained, 1.0 - float(np.mean(held)))
 
 
-def _miscalibration(manifest: Mapping[str, Any]) -> Miscalibration | None:
+def miscalibration_of(manifest: Mapping[str, Any]) -> Miscalibration | None:
     """The key `places` of `training` in model.json: {"before", "after" and maybe "few": share}."""
-    told = (manifest.get("training") or {}).get("places")
-    if not told:
+    whole = Table(dict(manifest), "model.json", BundleError, "export again")
+    training = whole.optional_table("training")
+    told = None if training is None else training.optional_table("places")
+    if told is None:
         return None
-    try:
-        few = None if told.get("few") is None else float(told["few"])
-        found = Miscalibration(float(told["before"]), float(told["after"]), few)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise BundleError(
-            f"model.json: training.places is wrong ({error!r}); export again"
-        ) from None
-    if not all(map(math.isfinite, (found.before, found.after, found.few or 0.0))):
-        raise BundleError("model.json: training.places holds no numbers; export again")
-    return found
+    few = told.get("few", float | None, None)
+    return Miscalibration(told.number("before"), told.number("after"), few)

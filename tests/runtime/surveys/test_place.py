@@ -13,7 +13,7 @@ from dcaplda.runtime.errors import BundleError, InputError
 from dcaplda.runtime.familiarity import Range
 from dcaplda.runtime.joint.mixture import Cut, Mixture, find_mixture, two_means
 from dcaplda.runtime.joint.scorer import JointScorer, quadratic_basis
-from dcaplda.runtime.place_report import (
+from dcaplda.runtime.surveys.place import (
     ADAPT,
     AVOID,
     COLLECT,
