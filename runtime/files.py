@@ -28,16 +28,16 @@ _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
 
 @contextlib.contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
+def replacing(path: str | Path, *, like: str | Path | None = None) -> Iterator[Path]:
     """Give a temporary path beside `path`; rename it into place if the block succeeds.
 
-    An older file at `path` stays untouched until the rename, and the new one has its permissions;
-    a failed block leaves nothing behind.
+    An older file at `path` stays untouched until the rename, and the new one has its permissions,
+    or those of `like`; a failed block leaves nothing behind.
     """
     target = Path(path)
     with _beside(target, tempfile.mkstemp) as beside:
         yield beside
-        beside.chmod(mode_of(target, 0o666))
+        beside.chmod(mode_of(Path(like or target), 0o666))
         os.replace(beside, target)
 
 

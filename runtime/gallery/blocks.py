@@ -7,7 +7,7 @@ changes put new blocks in place of old ones and never touch a row that a search 
 
 import bisect
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -166,6 +166,20 @@ class VoiceprintBlocks:
             blocks[-1] = grown
             begin += count
         self.blocks = tuple(blocks)
+
+    def adopt(
+        self,
+        numbers: NDArray[np.int64],
+        ids: list[str],
+        offsets: NDArray[np.int64],
+        read: Callable[[NDArray[np.floating]], None],
+    ) -> None:
+        """Add a block of speakers that were checked before; `read` fills their rows."""
+        block = self._empty(max(self.block_rows, int(offsets[-1])))
+        read(block.rows[: offsets[-1]])
+        filled = Filled(int(offsets[-1]))
+        made = replace(block, numbers=numbers, ids=ids, offsets=offsets, filled=filled)
+        self.blocks = (*self.blocks, made)
 
     def _empty(self, capacity: int) -> Block:
         none = np.empty(0, np.int64)

@@ -4,18 +4,37 @@ from collections.abc import Callable
 
 from dcaplda.runtime.gallery.memory import Memory
 from dcaplda.runtime.gallery.schema import Changes, miscounted
+from dcaplda.runtime.gallery.side import SideFile
 from dcaplda.runtime.gallery.store import GalleryStore
 
 
 class Mirror:
     """What is in the file, in memory."""
 
-    def __init__(self, store: GalleryStore, memory: Memory) -> None:
+    def __init__(self, store: GalleryStore, memory: Memory, side: SideFile | None = None) -> None:
         self._store = store
+        self._side = side
         self._memory = memory
         self._change = object()
         """Another one for every change of our own, of which SQLite does not tell."""
+        if side is not None:
+            self._memory = side.load(memory)
+        known = len(self._memory)
         self.now()
+        if side is not None and side.keep(self._memory, known):
+            self._look_again()
+
+    def replace(self, memory: Memory) -> None:
+        """Go on from other memory of the same file; what happened since is read."""
+        with self._store.lock:
+            self._memory = memory
+            self.now()
+
+    def _look_again(self) -> None:
+        """Read what happened meanwhile, although the file's version may be the same."""
+        with self._store.lock:
+            self._change = object()
+            self.now()
 
     def change(self, write: Callable[[], None]) -> None:
         """Write to the file, then read it again.
@@ -52,11 +71,17 @@ class Mirror:
     def _read(self, before: Memory, version: object) -> Memory | None:
         """Memory with what happened since; None if it has not as many speakers as the file says."""
 
+        removed: list[int] = []
+
         def grown(changes: Changes) -> Memory | None:
+            removed.extend(changes.removed)
             made = before.after(changes, version)
             return made if changes.n_speakers in (None, len(made)) else None
 
-        return self._store.read_changes(before.seen, grown)
+        made = self._store.read_changes(before.seen, grown)
+        if removed and self._side is not None:
+            self._side.erase(removed)
+        return made
 
     def close(self) -> None:
         """Let go of file and memory."""

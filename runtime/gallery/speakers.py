@@ -16,6 +16,7 @@ from dcaplda.runtime.gallery.memory import Memory
 from dcaplda.runtime.gallery.mirror import Mirror
 from dcaplda.runtime.gallery.schema import Entry
 from dcaplda.runtime.gallery.search import Match, Ranking, needed_posterior, rank
+from dcaplda.runtime.gallery.side import side_file
 from dcaplda.runtime.gallery.store import GalleryStore
 from dcaplda.runtime.values import is_word, word
 from dcaplda.runtime.verification import Speaker
@@ -68,7 +69,8 @@ class Gallery:
         self._store = store
         known = () if places is None else places.fingerprints
         self._shape = Shape(backend.info.voiceprint_dim, np.dtype(store.storage), backend.ones)
-        self._mirror = Mirror(store, Memory(store.path, self._shape, known))
+        memory = Memory(store.path, self._shape, known)
+        self._mirror = Mirror(store, memory, side_file(store, backend.info))
 
     @classmethod
     def open(

@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dcaplda.runtime.errors import GalleryError
 from dcaplda.runtime.extractors.note import ExtractorNote
 from dcaplda.runtime.gallery.connection import Connection, patiently, snapshot, transaction
@@ -36,12 +39,15 @@ from dcaplda.runtime.gallery.schema import (
     read_warnings,
     write_place,
 )
+from dcaplda.runtime.gallery.stored.rows_file import Fit
 from dcaplda.runtime.gallery.sums import (
     SUMS_SCHEMA,
     check_index,
     check_sum,
     checked,
     columns,
+    read_crcs,
+    read_fit,
     write_sum,
 )
 
@@ -234,6 +240,18 @@ class GalleryStore:
         return self._connection.use(
             lambda it: snapshot(it, lambda cursor: take(_changes(cursor, since, self.path)))
         )
+
+    def beside(self, suffix: str) -> Path:
+        """The name of a file that goes with this one."""
+        return Path(self._connection.file + suffix)
+
+    def fit(self, until: Position) -> Fit | None:
+        """What is there of the speakers up to a position; None if checksums are missing."""
+        return self._connection.use(lambda it: snapshot(it, lambda cursor: read_fit(cursor, until)))
+
+    def crcs(self, numbers: NDArray[np.int64]) -> NDArray[np.uint32]:
+        """Checksums of speakers by their ascending numbers; 0 of those that are not there."""
+        return self._connection.use(lambda it: snapshot(it, lambda at: read_crcs(at, numbers)))
 
     def close(self) -> None:
         """Close the file for good."""

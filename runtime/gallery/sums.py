@@ -9,8 +9,12 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dcaplda.runtime.errors import GalleryError
-from dcaplda.runtime.gallery.schema import COUNT, miscounted
+from dcaplda.runtime.gallery.schema import COUNT, SPEAKERS_AT_ONCE, Position, miscounted
+from dcaplda.runtime.gallery.stored.rows_file import Fit
 
 SUMS_SCHEMA = ("CREATE TABLE IF NOT EXISTS sums(number INTEGER PRIMARY KEY, crc INTEGER NOT NULL)",)
 # The number of speakers whom a look for their id does not find: the index lies elsewhere.
@@ -87,6 +91,33 @@ def check_index(connection: sqlite3.Connection, path: str) -> None:
         raise GalleryError(f"{path}: its index of ids is damaged; restore a copy")
     if any(found for (found,) in connection.execute(_MORE)):
         raise miscounted(path)
+
+
+def read_fit(cursor: sqlite3.Cursor, until: Position) -> Fit | None:
+    """What a file of rows of that position is compared with; None without checksums."""
+    if not has_sums(cursor.connection):
+        return None
+    removed = cursor.execute(
+        "SELECT number FROM removals WHERE step > ? AND number <= ?", (until.step, until.number)
+    ).fetchall()
+    query = "SELECT count(*), coalesce(sum(crc), 0) FROM sums WHERE number <= ?"
+    count, total = cursor.execute(query, (until.number,)).fetchone()
+    return Fit([number for (number,) in removed], count, total)
+
+
+def read_crcs(cursor: sqlite3.Cursor, numbers: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """Checksums of speakers by their ascending numbers; 0 of those that are not there."""
+    found = np.zeros(len(numbers), np.uint32)
+    if not has_sums(cursor.connection):
+        return found
+    cursor.execute("SELECT number, crc FROM sums ORDER BY number")
+    for rows in iter(lambda: cursor.fetchmany(SPEAKERS_AT_ONCE), []):
+        pairs = np.array(rows, np.int64)
+        places = np.searchsorted(numbers, pairs[:, 0])
+        known = places < len(numbers)
+        known[known] = numbers[places[known]] == pairs[known, 0]
+        found[places[known]] = pairs[known, 1]
+    return found
 
 
 def _crc(number: int | None, name: str, data: bytes, place: str) -> int:

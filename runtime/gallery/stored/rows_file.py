@@ -1,0 +1,143 @@
+"""A file of rows, open: its tables at hand, its rows mapped and read when they are asked for."""
+
+import io
+import mmap
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dcaplda.runtime.gallery.stored.layout import (
+    HEADER_BYTES,
+    TABLES,
+    Header,
+    Kind,
+    read_header,
+    speaker_sums,
+)
+from dcaplda.runtime.gallery.stored.writing import tables_crc
+
+
+class Fit(NamedTuple):
+    """What the database says of the speakers up to a file's last number."""
+
+    removed: list[int]
+    """Numbers that were removed since."""
+    speakers: int
+    """How many are there now."""
+    crcs: int
+    """Sum of their checksums."""
+
+
+class RowsFile:
+    """Speakers i = 0, 1, ... with rows offsets[i] to offsets[i + 1], in the order of numbers."""
+
+    def __init__(self, header: Header, file: io.FileIO, mapped: mmap.mmap) -> None:
+        self.header = header
+        self._file = file
+        self._mapped = mapped
+        places = header.places()
+        tables = {}
+        for name, (dtype, _) in TABLES.items():
+            begin, count = places[name]
+            tables[name] = np.frombuffer(mapped, dtype, count, begin)
+        self.tables: dict[str, NDArray] = tables
+        self.numbers: NDArray[np.int64] = tables["numbers"]
+        self.offsets: NDArray[np.int64] = tables["offsets"]
+        self.id_ends: NDArray[np.int64] = tables["id_ends"]
+        self._ids_begin = places["ids"][0]
+        values = np.frombuffer(
+            mapped, np.dtype(header.storage), header.rows * header.width, HEADER_BYTES
+        )
+        self.rows: NDArray[np.floating] = values.reshape(header.rows, header.width)
+        self.single = header.rows == header.speakers
+        """Whether every speaker has one voiceprint."""
+
+    def __len__(self) -> int:
+        """Speakers."""
+        return self.header.speakers
+
+    def read(self, first: int, out: NDArray[np.floating]) -> None:
+        """Copy the rows from number `first` on; faster than through the mapping."""
+        view = memoryview(out.view(np.uint8).reshape(-1))
+        self._file.seek(HEADER_BYTES + first * self.header.kind.row_bytes)
+        while len(view):
+            count = self._file.readinto(view)
+            if not count:
+                raise EOFError
+            view = view[count:]
+
+    def ids_text(self, begin: int, end: int) -> bytes:
+        """Ids of some speakers, one a line."""
+        ends = self.id_ends[[begin, end]] + self._ids_begin
+        return self._mapped[int(ends[0]) : int(ends[1])]
+
+    def ids(self, begin: int, end: int) -> list[str]:
+        """Ids of the speakers from `begin` to before `end`."""
+        return self.ids_text(begin, end).decode("utf-8", "surrogatepass").split("\n")[:-1]
+
+    def altered(self, begin: int, end: int, rows: NDArray[np.floating]) -> NDArray[np.int64]:
+        """Which speakers of a range, whose rows these are, are not as they were written."""
+        offsets, ends = self.offsets[begin : end + 1], self.id_ends[begin : end + 1]
+        text = self.ids_text(begin, end)
+        found = speaker_sums(rows, offsets - offsets[0], text, ends - ends[0])
+        return begin + np.flatnonzero(found != self.tables["sums"][begin:end])
+
+    def where(self, numbers: Iterable[int]) -> NDArray[np.int64]:
+        """Which speakers have these numbers; numbers that are not here are passed over."""
+        asked = np.unique(np.fromiter(numbers, np.int64))
+        found = np.searchsorted(self.numbers, asked)
+        inside = found < len(self.numbers)
+        found, asked = found[inside], asked[inside]
+        return found[self.numbers[found] == asked]
+
+    def fits(self, fit: Fit) -> bool:
+        """Whether what is here are the speakers of the database, but for those removed since."""
+        crcs = self.tables["crcs"]
+        gone = self.where(fit.removed)
+        total = int(crcs.sum(dtype=np.uint64)) - int(crcs[gone].sum(dtype=np.uint64))
+        return fit.speakers == len(self) - len(gone) and fit.crcs == total
+
+
+def open_rows(path: Path, kind: Kind, *, check: bool = True) -> RowsFile | None:
+    """The file of such voiceprints; None if there is none that is whole."""
+    try:
+        file = open(path, "rb", buffering=0)
+        header = read_header(file.read(HEADER_BYTES))
+        size = os.fstat(file.fileno()).st_size
+        if header is None or header.kind != kind or header.size() != size:
+            return None
+        mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+    except (OSError, ValueError):
+        return None
+    found = RowsFile(header, file, mapped)
+    return found if not check or tables_crc(found.tables) == header.tables_crc else None
+
+
+def erase_rows(path: Path, kind: Kind, numbers: Iterable[int]) -> None:
+    """Overwrite rows and ids of speakers that the database has no more."""
+    found = open_rows(path, kind, check=False)
+    gone = found.where(numbers) if found is not None else ()
+    if found is None or not len(gone):
+        return
+    begin, size = found.header.places()["ids"][0], kind.row_bytes
+    with open(path, "r+b", buffering=0) as file:
+        if file.read(HEADER_BYTES) != found.header.packed():
+            return  # another one has taken its place, whose maker looks for removals itself
+        for speaker in gone.tolist():
+            first, last = found.offsets[[speaker, speaker + 1]].tolist()
+            blank(file, HEADER_BYTES + first * size, (last - first) * size, b"\0")
+            first, last = found.id_ends[[speaker, speaker + 1]].tolist()
+            blank(file, begin + first, last - first - 1, b"-")
+        os.fsync(file.fileno())
+
+
+def blank(file: io.FileIO, begin: int, size: int, byte: bytes) -> None:
+    """Write over what is there, unless that was done."""
+    file.seek(begin)
+    if file.read(size) != byte * size:
+        file.seek(begin)
+        file.write(byte * size)
