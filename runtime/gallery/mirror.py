@@ -24,12 +24,6 @@ class Mirror:
         if side is not None and side.keep(self._memory, known):
             self._look_again()
 
-    def replace(self, memory: Memory) -> None:
-        """Go on from other memory of the same file; what happened since is read."""
-        with self._store.lock:
-            self._memory = memory
-            self.now()
-
     def _look_again(self) -> None:
         """Read what happened meanwhile, although the file's version may be the same."""
         with self._store.lock:
@@ -57,7 +51,7 @@ class Mirror:
         with self._store.lock:
             # First, so that what is read while somebody changes the gallery passes for old.
             version = self._change, self._store.data_version()
-            before = self._memory
+            before = (self._side and self._side.newer()) or self._memory
             if version == before.version:
                 return before
             made = self._read(before, version)
@@ -66,6 +60,8 @@ class Mirror:
             if made is None:
                 raise miscounted(self._store.path)
             self._memory = made
+            if self._side is not None:
+                self._side.watch(made)
             return made
 
     def _read(self, before: Memory, version: object) -> Memory | None:
@@ -85,5 +81,7 @@ class Mirror:
 
     def close(self) -> None:
         """Let go of file and memory."""
+        if self._side is not None:
+            self._side.close()
         self._store.close()
         self._memory = self._memory.emptied()

@@ -30,6 +30,15 @@ class Match(NamedTuple):
     llr: float
 
 
+class Matches(list[Match]):
+    """Speakers that a search found, best first."""
+
+    def __init__(self, matches: Sequence[Match] = (), exact: bool = True) -> None:
+        super().__init__(matches)
+        self.exact = exact
+        """Whether nobody else can be among them; a search by codes cannot always prove it."""
+
+
 @dataclass(frozen=True)
 class Ranking:
     """What one probe is most like, best first."""
@@ -38,6 +47,10 @@ class Ranking:
     posterior: float | None
     """Probability that it is the first match, against all other speakers and nobody; None if
     no prior was given."""
+    posterior_error: float = 0.0
+    """How far off it may be, where not everybody was compared (index='codes')."""
+    exact: bool = True
+    """Whether nobody who was not compared can be among the matches."""
 
 
 def rank(

@@ -11,7 +11,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dcaplda.runtime.bundle.manifest import ModelInfo
 from dcaplda.runtime.gallery.blocks import Block, VoiceprintBlocks
 from dcaplda.runtime.gallery.memory import Memory
 from dcaplda.runtime.gallery.schema import Position
@@ -75,16 +74,37 @@ class SideFile:
         if fit is None or fit.speakers < count - len(fit.removed):
             return False  # some have no checksums
         try:
-            self.write(memory.seen, pieces(parts[""]))
+            self.write(memory.seen, pieces(parts[""]), *self._store.crcs())
         except OSError:
             return False  # a folder that others own, a full disk: everything works without
         return True
 
-    def write(self, seen: Position, made: Iterator[Piece]) -> None:
-        """Write the file of a moment of the database."""
-        position = seen.number, seen.step
-        crcs = self._store.crcs
-        write_rows(self.path, self.kind, position, made, crcs, self._store.beside(""))
+    def write(
+        self,
+        seen: Position,
+        made: Iterator[Piece],
+        numbers: NDArray[np.int64],
+        crcs: NDArray[np.uint32],
+    ) -> None:
+        """Write the file of a moment of the database, with checksums of these numbers."""
+
+        def of(asked: NDArray[np.int64]) -> NDArray[np.uint32]:
+            # Who is not there any more was removed after that moment, which is noted.
+            found = np.minimum(np.searchsorted(numbers, asked), max(len(numbers) - 1, 0))
+            return np.where(numbers[found] == asked, crcs[found], 0).astype(np.uint32)
+
+        position, like = (seen.number, seen.step), self._store.beside("")
+        write_rows(self.path, self.kind, position, made, of, like)
+
+    def newer(self) -> Memory | None:
+        """Memory of a file that was made since; None of this kind, which is made on opening."""
+        return None
+
+    def watch(self, memory: Memory) -> None:
+        """Look whether the file is still good for what is in memory."""
+
+    def close(self) -> None:
+        """Let go of whatever is under way."""
 
     def erase(self, numbers: Sequence[int]) -> None:
         """Overwrite what the file has of speakers who were removed."""
@@ -94,11 +114,6 @@ class SideFile:
             pass  # of a reader; whoever removed them, or opens the gallery next, may
         except OSError:
             self.path.unlink(missing_ok=True)  # what cannot be overwritten
-
-
-def side_file(store: GalleryStore, info: ModelInfo) -> SideFile | None:
-    """The side file of a gallery that lies in a file."""
-    return SideFile(store, Kind(info.fingerprint, store.storage, info.voiceprint_dim))
 
 
 def position_of(found: RowsFile) -> Position:

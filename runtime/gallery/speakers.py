@@ -12,11 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from dcaplda.runtime.decision import check_prior
 from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.gallery.blocks import Block, Part, Shape, unpacked
+from dcaplda.runtime.gallery.coded_memory import CodedMemory
 from dcaplda.runtime.gallery.memory import Memory
 from dcaplda.runtime.gallery.mirror import Mirror
 from dcaplda.runtime.gallery.schema import Entry
-from dcaplda.runtime.gallery.search import Match, Ranking, needed_posterior, rank
-from dcaplda.runtime.gallery.side import side_file
+from dcaplda.runtime.gallery.search import Matches, Ranking, needed_posterior, rank
+from dcaplda.runtime.gallery.side_files import check_index, side_file
 from dcaplda.runtime.gallery.store import GalleryStore
 from dcaplda.runtime.values import is_word, word
 from dcaplda.runtime.verification import Speaker
@@ -43,6 +44,10 @@ class Identification:
     """Probability that it is the best speaker, against all others and nobody."""
     warnings: tuple[str, ...] = ()
     """What the probe and the best speaker had to say when they were enrolled."""
+    posterior_error: float = 0.0
+    """How far off the probability may be, where not everybody was compared (index="codes")."""
+    exact: bool = True
+    """Whether it is proved that nobody is more like the probe."""
 
 
 class Gallery:
@@ -59,7 +64,11 @@ class Gallery:
     """
 
     def __init__(
-        self, store: GalleryStore, backend: "Backend", places: "Places | None" = None
+        self,
+        store: GalleryStore,
+        backend: "Backend",
+        places: "Places | None" = None,
+        index: str | None = None,
     ) -> None:
         self.backend = backend
         self.places = places
@@ -70,7 +79,7 @@ class Gallery:
         known = () if places is None else places.fingerprints
         self._shape = Shape(backend.info.voiceprint_dim, np.dtype(store.storage), backend.ones)
         memory = Memory(store.path, self._shape, known)
-        self._mirror = Mirror(store, memory, side_file(store, backend.info))
+        self._mirror = Mirror(store, memory, side_file(store, backend, index))
 
     @classmethod
     def open(
@@ -81,14 +90,18 @@ class Gallery:
         create: bool = True,
         storage: str = "float32",
         places: Mapping[str, "Backend"] | None = None,
+        index: str | None = None,
     ) -> "Gallery":
         """Open the gallery at `path`, or make one there unless `create` is false.
 
         A gallery that was made with another model is refused. `storage` counts for a new
         gallery: float16 halves file and memory and changes LLRs a little (docs/embedding.md).
         `places` are models that were adapted from this one: speakers and probes that they enrolled
-        may be here too, and are compared as Places does it.
+        may be here too, and are compared as Places does it. `index="codes"` is for galleries that
+        do not fit into memory or take too long to search: everybody is looked through in a code
+        of some 80 bytes, and the likeliest are compared exactly (docs/embedding.md).
         """
+        check_index(index, bool(places))
         known = None
         if places:
             from dcaplda.runtime.places import Places
@@ -97,7 +110,7 @@ class Gallery:
         info = backend.info
         store = GalleryStore(path, info.fingerprint, storage, create, info.parent)
         backend.extractor = store.agree_on_extractor(backend.extractor)
-        return cls(store, backend, known)
+        return cls(store, backend, known, index)
 
     def adapt(self, adapted: "Backend", path: str | Path) -> "Gallery":
         """A new gallery at `path` with these speakers for a model adapted from this one's.
@@ -171,23 +184,33 @@ class Gallery:
             return Speaker(matrix, found.warnings, found.place, info.fingerprint)
         return Speaker(matrix, found.warnings, info.fingerprint, info.parent)
 
-    def search(self, probe: Speaker | ArrayLike, top_k: int = 10) -> list[Match]:
-        """The speakers with the highest LLRs against one voiceprint, best first."""
-        return self.ranked([probe], top_k)[0].matches
+    def search(
+        self, probe: Speaker | ArrayLike, top_k: int = 10, *, prove: bool = False
+    ) -> Matches:
+        """The speakers with the highest LLRs against one voiceprint, best first.
+
+        Of a gallery with codes, `exact` of the result tells whether that is proved; with `prove`
+        everybody is compared where it is not.
+        """
+        (found,) = self.ranked([probe], top_k, prove=prove)
+        return Matches(found.matches, found.exact)
 
     def search_many(
-        self, probes: Sequence[Speaker] | ArrayLike, top_k: int = 10
-    ) -> list[list[Match]]:
+        self, probes: Sequence[Speaker] | ArrayLike, top_k: int = 10, *, prove: bool = False
+    ) -> list[Matches]:
         """The same for many probes, voiceprints (n, K) or speakers, far faster than one by one."""
         if not (isinstance(probes, list | tuple) and probes and isinstance(probes[0], Speaker)):
             probes = self.backend.checked_voiceprints(probes, "probes")
-        return [it.matches for it in self.ranked(probes, top_k)]
+        found = self.ranked(probes, top_k, prove=prove)
+        return [Matches(it.matches, it.exact) for it in found]
 
     def ranked(
         self,
         probes: Sequence[Speaker | ArrayLike] | Float32,
         top_k: int,
         prior: float | None = None,
+        *,
+        prove: bool = False,
     ) -> list[Ranking]:
         """The best speakers of each probe, or of each row of a matrix of the gallery's model."""
         if isinstance(probes, np.ndarray):
@@ -196,6 +219,11 @@ class Gallery:
         else:
             matrix = np.concatenate([self._probe(it) for it in probes])
             places = [self._place_of(it, "probe") for it in probes]
+        memory = self._mirror.now()
+        if isinstance(memory, CodedMemory):
+            from dcaplda.runtime.gallery.coded_search import rank_coded
+
+            return rank_coded(self.backend, memory, self._store, matrix, top_k, prior, prove)
         parts = self._snapshot()
         if len(parts) == 1 and not any(places):
             return rank(self.backend, parts[0].blocks, matrix, top_k, prior)
@@ -241,6 +269,8 @@ class Gallery:
             best.llr,
             ranking.posterior,
             warnings + (enrolled.warnings if enrolled else ()),
+            ranking.posterior_error,
+            ranking.exact,
         )
 
     def blocks(self) -> tuple[Block, ...]:

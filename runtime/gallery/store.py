@@ -249,9 +249,23 @@ class GalleryStore:
         """What is there of the speakers up to a position; None if checksums are missing."""
         return self._connection.use(lambda it: snapshot(it, lambda cursor: read_fit(cursor, until)))
 
-    def crcs(self, numbers: NDArray[np.int64]) -> NDArray[np.uint32]:
-        """Checksums of speakers by their ascending numbers; 0 of those that are not there."""
-        return self._connection.use(lambda it: snapshot(it, lambda at: read_crcs(at, numbers)))
+    def crcs(self, after: int = 0) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+        """Numbers of speakers above `after`, ascending, and their checksums."""
+        return self._connection.use(lambda it: snapshot(it, lambda at: read_crcs(at, after)))
+
+    def row(self, number: int) -> tuple[str, bytes] | None:
+        """Id and voiceprints of the speaker of that number; None if it is not there."""
+
+        def found(cursor: sqlite3.Cursor) -> tuple[str, bytes] | None:
+            wanted, tables = columns(cursor.connection)
+            query = f"SELECT {wanted} FROM {tables} WHERE speakers.number = ?"
+            row = cursor.execute(query, (number,)).fetchone()
+            if row is None:
+                return None
+            check_sum(row, read_places(cursor.connection, "= ?", number).get(number, ""), self.path)
+            return row[1], row[2]
+
+        return self._connection.use(lambda it: snapshot(it, found))
 
     def close(self) -> None:
         """Close the file for good."""

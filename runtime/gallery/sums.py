@@ -105,19 +105,15 @@ def read_fit(cursor: sqlite3.Cursor, until: Position) -> Fit | None:
     return Fit([number for (number,) in removed], count, total)
 
 
-def read_crcs(cursor: sqlite3.Cursor, numbers: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Checksums of speakers by their ascending numbers; 0 of those that are not there."""
-    found = np.zeros(len(numbers), np.uint32)
-    if not has_sums(cursor.connection):
-        return found
-    cursor.execute("SELECT number, crc FROM sums ORDER BY number")
-    for rows in iter(lambda: cursor.fetchmany(SPEAKERS_AT_ONCE), []):
-        pairs = np.array(rows, np.int64)
-        places = np.searchsorted(numbers, pairs[:, 0])
-        known = places < len(numbers)
-        known[known] = numbers[places[known]] == pairs[known, 0]
-        found[places[known]] = pairs[known, 1]
-    return found
+def read_crcs(cursor: sqlite3.Cursor, after: int) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    """Numbers above `after`, ascending, and their checksums."""
+    parts = [np.empty((0, 2), np.int64)]
+    if has_sums(cursor.connection):
+        cursor.execute("SELECT number, crc FROM sums WHERE number > ? ORDER BY number", (after,))
+        chunks = iter(lambda: cursor.fetchmany(SPEAKERS_AT_ONCE), [])
+        parts += [np.array(rows, np.int64) for rows in chunks]
+    pairs = np.concatenate(parts)
+    return pairs[:, 0].copy(), pairs[:, 1].astype(np.uint32)
 
 
 def _crc(number: int | None, name: str, data: bytes, place: str) -> int:

@@ -17,6 +17,7 @@ TABLES = {
     "offsets": (np.int64, 1),
     "crcs": (np.uint32, 0),
     "sums": (np.uint64, 0),
+    "id_sums": (np.uint32, 0),
     "id_ends": (np.int64, 1),
 }
 """Kind of number, and how many more of them than speakers."""
@@ -123,14 +124,12 @@ def row_sums(rows: NDArray[np.generic]) -> NDArray[np.uint64]:
     return np.add.reduce(words(rows), axis=1, dtype=np.uint64)
 
 
-def speaker_sums(
-    rows: NDArray[np.generic], offsets: NDArray[np.int64], ids: bytes, id_ends: NDArray[np.int64]
-) -> NDArray[np.uint64]:
-    """Sums of the rows and the id of each speaker; offsets and ends are counted from 0 here."""
-    if not len(offsets) - 1:
-        return np.empty(0, np.uint64)
+def speaker_sums(rows: NDArray[np.generic], offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Sums of the rows of each speaker; offsets are counted from 0 here."""
     sums = row_sums(rows)
-    if len(sums) != len(offsets) - 1:
-        sums = np.add.reduceat(sums, offsets[:-1])
-    text = np.frombuffer(ids, np.uint8)
-    return sums + np.add.reduceat(text, id_ends[:-1], dtype=np.uint64)
+    return sums if len(sums) == len(offsets) - 1 else np.add.reduceat(sums, offsets[:-1])
+
+
+def text_sums(text: bytes, ends: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """Sums of the bytes of each id; ends are counted from 0 here."""
+    return np.add.reduceat(np.frombuffer(text, np.uint8), ends[:-1], dtype=np.uint32)

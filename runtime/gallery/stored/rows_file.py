@@ -17,6 +17,7 @@ from dcaplda.runtime.gallery.stored.layout import (
     Kind,
     read_header,
     speaker_sums,
+    text_sums,
 )
 from dcaplda.runtime.gallery.stored.writing import tables_crc
 
@@ -81,10 +82,35 @@ class RowsFile:
 
     def altered(self, begin: int, end: int, rows: NDArray[np.floating]) -> NDArray[np.int64]:
         """Which speakers of a range, whose rows these are, are not as they were written."""
-        offsets, ends = self.offsets[begin : end + 1], self.id_ends[begin : end + 1]
-        text = self.ids_text(begin, end)
-        found = speaker_sums(rows, offsets - offsets[0], text, ends - ends[0])
-        return begin + np.flatnonzero(found != self.tables["sums"][begin:end])
+        offsets = self.offsets[begin : end + 1]
+        bad = speaker_sums(rows, offsets - offsets[0]) != self.tables["sums"][begin:end]
+        return begin + np.flatnonzero(bad | self._altered_ids(begin, end))
+
+    def _altered_ids(self, begin: int, end: int) -> NDArray[np.bool_]:
+        ends = self.id_ends[begin : end + 1]
+        found = text_sums(self.ids_text(begin, end), ends - ends[0])
+        return found != self.tables["id_sums"][begin:end]
+
+    def gathered(
+        self, speakers: NDArray[np.int64]
+    ) -> tuple[NDArray[np.floating], NDArray[np.int64], NDArray[np.bool_]]:
+        """Rows of some speakers, the offsets of each, and whose are as they were written."""
+        if self.single:
+            rows, offsets = self.rows[speakers], np.arange(len(speakers) + 1)
+        else:
+            begins, sizes = (
+                self.offsets[speakers],
+                self.offsets[speakers + 1] - self.offsets[speakers],
+            )
+            offsets = np.concatenate([[0], np.cumsum(sizes)])
+            rows = self.rows[np.repeat(begins - offsets[:-1], sizes) + np.arange(offsets[-1])]
+        return rows, offsets, speaker_sums(rows, offsets) == self.tables["sums"][speakers]
+
+    def id_of(self, speaker: int) -> str | None:
+        """The id of a speaker; None if it is not as it was written."""
+        if self._altered_ids(speaker, speaker + 1).any():
+            return None
+        return self.ids(speaker, speaker + 1)[0]
 
     def where(self, numbers: Iterable[int]) -> NDArray[np.int64]:
         """Which speakers have these numbers; numbers that are not here are passed over."""

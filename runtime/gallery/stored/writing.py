@@ -18,6 +18,7 @@ from dcaplda.runtime.gallery.stored.layout import (
     aligned,
     new_token,
     speaker_sums,
+    text_sums,
 )
 
 
@@ -58,7 +59,8 @@ def write_rows(
             tables["numbers"].append(piece.numbers)
             tables["offsets"].append(piece.sizes)
             tables["id_ends"].append(lengths)
-            tables["sums"].append(speaker_sums(rows, offsets, text, ends))
+            tables["sums"].append(speaker_sums(rows, offsets))
+            tables["id_sums"].append(text_sums(text, ends))
             texts.append(text)
             n_rows += len(rows)
         made = {name: _joined(parts, TABLES[name][0]) for name, parts in tables.items()}

@@ -1,0 +1,209 @@
+"""Search by codes: everybody in a few bytes, the likeliest exactly, and what that leaves out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dcaplda.runtime.gallery.coded_memory import CodedMemory
+from dcaplda.runtime.gallery.codes.evidence import Total, estimated, known, posteriors
+from dcaplda.runtime.gallery.search import Match, Ranking, check_search, graph_tile, rank
+from dcaplda.runtime.gallery.store import GalleryStore
+from dcaplda.runtime.gallery.top_matches import TopMatches, place_lookup, search_blocks
+
+if TYPE_CHECKING:
+    from dcaplda.runtime.backend import Backend
+
+Float32 = NDArray[np.float32]
+Index = NDArray[np.int64]
+
+CANDIDATES = 500
+"""Rows that are compared exactly (bench/codes.py says how many it takes)."""
+WIDER = 16
+"""So many times more are ranked by their codes where probabilities are asked for."""
+MIDDLE = 1024
+"""Of these, so many speakers are compared."""
+
+
+def rank_coded(
+    backend: "Backend",
+    memory: CodedMemory,
+    store: GalleryStore,
+    probes: Float32,
+    top_k: int,
+    prior: float | None,
+    prove: bool,
+) -> list[Ranking]:
+    """The top_k speakers of each probe (n, K), by their codes and then exactly.
+
+    A ranking whose `exact` is false may lack somebody; with `prove`, everybody is then compared.
+    """
+    check_search(top_k, prior)
+    if not len(probes):
+        return []
+    blocks = memory.parts()[""] if prove or _several(backend, probes) else ()
+    if _several(backend, probes):
+        return rank(backend, blocks, probes, top_k, prior)
+    search = _Search(backend, memory, store, probes, top_k, prior)
+    found = [search.ranking(number) for number in range(len(probes))]
+    open_ones = [number for number, it in enumerate(found) if prove and not it.exact]
+    if open_ones:
+        everybody = rank(backend, blocks, probes[open_ones], top_k, prior)
+        for number, ranking in zip(open_ones, everybody, strict=True):
+            found[number] = ranking
+    return found
+
+
+def _several(backend: "Backend", probes: Float32) -> bool:
+    """Whether a probe has several utterances, which only some speakers can be compared with."""
+    return backend.joint is not None and bool((probes[:, backend.joint.layout.tail] > 1).any())
+
+
+@dataclass(eq=False)
+class _Search:
+    """A search of some probes in the gallery of one moment."""
+
+    backend: "Backend"
+    memory: CodedMemory
+    store: GalleryStore
+    probes: Float32
+    top_k: int
+    prior: float | None
+
+    def __post_init__(self) -> None:
+        coded = self.memory.coded
+        made = [coded.quantizer.query(coded.forms, probe) for probe in self.probes]
+        self.queries = np.stack([query for query, _ in made])
+        self.alone = [alone for _, alone in made]
+        n_rows = len(coded.rows_file.rows)
+        self.depth = min(max(CANDIDATES, 4 * self.top_k), n_rows)
+        wide = self.depth if self.prior is None else min(WIDER * self.depth, n_rows)
+        self.candidates = coded.candidates(self.queries, wide)
+
+    @cached_property
+    def tail(self) -> TopMatches:
+        """The best of those who came since, by exact comparison."""
+        tile = graph_tile(self.backend, len(self.probes))
+        blocks, threads = self.memory.tail, self.backend.threads
+        return search_blocks(tile, blocks, self.probes, self.top_k, threads, self.prior is not None)
+
+    def ranking(self, number: int) -> Ranking:
+        coded = self.memory.coded
+        rows, scores = self.candidates.rows[number], self.candidates.scores[number]
+        first = self._present(coded.speakers(rows[: self.depth]))
+        kept, llrs = self._compared(number, first)
+        numbers = coded.rows_file.numbers[kept]
+        tail_llrs, tail_numbers, tail_names = self._tail(number)
+        all_llrs = np.concatenate([llrs, tail_llrs])
+        order = np.lexsort((np.concatenate([numbers, tail_numbers]), -all_llrs))[: self.top_k]
+        matches = []
+        for place in order.tolist():
+            name = (
+                self._name(int(kept[place])) if place < len(kept) else tail_names[place - len(kept)]
+            )
+            if name is not None:
+                matches.append(Match(name, float(all_llrs[place])))
+        whole = self.depth == len(coded.rows_file.rows)
+        most = -np.inf if whole else self._most(number, float(scores[self.depth - 1]))
+        least = matches[-1].llr if len(matches) == min(self.top_k, len(self.memory)) else -np.inf
+        probability, error = None, 0.0
+        if self.prior is not None:
+            probability, error = self._posterior(number, first, llrs, all_llrs, most)
+        return Ranking(matches, probability, error, bool(whole or least > most))
+
+    def _most(self, number: int, score: float) -> float:
+        """The largest LLR of a row whose code has no larger score than this."""
+        coded, probe = self.memory.coded, self.probes[number]
+        error = coded.bounds.score_error(coded.quantizer, self.queries[number])
+        return coded.bounds.largest_llr(coded.forms, probe, score + error + self.alone[number])
+
+    def _present(self, speakers: Index) -> Index:
+        """Each speaker once, in the same order, without those who were removed."""
+        if not self.memory.coded.rows_file.single:
+            _, begins = np.unique(speakers, return_index=True)
+            speakers = speakers[np.sort(begins)]
+        return speakers[~np.isin(speakers, self.memory.gone)] if len(self.memory.gone) else speakers
+
+    def _compared(self, number: int, speakers: Index) -> tuple[Index, Float32]:
+        """Exact LLRs of speakers of the file, and who they are: some may just be removed."""
+        rows, offsets, whole = self.memory.coded.rows_file.gathered(speakers)
+        if not whole.all():
+            rows, offsets, speakers = self._mended(rows, offsets, speakers, whole)
+        if not len(speakers):
+            return speakers, np.empty(0, np.float32)
+        tile = graph_tile(self.backend, 1)
+        llrs = tile(self.probes[number : number + 1], rows.astype(np.float32, copy=False))[0]
+        return speakers, _means(llrs, offsets)
+
+    def _mended(
+        self, rows: NDArray, offsets: Index, speakers: Index, whole: NDArray[np.bool_]
+    ) -> tuple[NDArray, Index, Index]:
+        """The same with the database's word on rows that are not as they were written."""
+        found = self.memory.coded.rows_file
+        parts, kept = [rows[:0]], []
+        for place, speaker in enumerate(speakers.tolist()):
+            part = rows[offsets[place] : offsets[place + 1]]
+            if not whole[place]:
+                row = self.store.row(int(found.numbers[speaker]))
+                if row is None:  # removed at this moment, and erased
+                    continue
+                part = np.frombuffer(row[1], rows.dtype).reshape(-1, rows.shape[1])
+            parts.append(part)
+            kept.append(speaker)
+        ends = np.cumsum([len(part) for part in parts])
+        return np.concatenate(parts), ends, np.array(kept, np.int64)
+
+    def _name(self, speaker: int) -> str | None:
+        found = self.memory.coded.rows_file
+        name = found.id_of(speaker)
+        if name is None:
+            row = self.store.row(int(found.numbers[speaker]))
+            name = None if row is None else row[0]
+        return name
+
+    def _tail(self, number: int) -> tuple[Float32, Index, Sequence[str]]:
+        blocks = self.memory.tail
+        if not blocks:
+            return np.empty(0, np.float32), np.empty(0, np.int64), []
+        places = self.tail.places[number]
+        numbers = np.concatenate([block.numbers for block in blocks])[places]
+        return self.tail.llrs[number], numbers, list(place_lookup(blocks)(places))
+
+    def _posterior(
+        self, number: int, first: Index, llrs: Float32, best: Float32, most: float
+    ) -> tuple[float, float]:
+        """Probability of the best speaker, and how far off it may be."""
+        if not len(best):
+            return 0.0, 0.0
+        coded, memory = self.memory.coded, self.memory
+        top = float(best.max())
+        total = known(llrs, top)
+        if memory.tail:
+            assert self.tail.mean_likelihood_ratio is not None
+            count = sum(len(block.numbers) for block in memory.tail)
+            mean = float(self.tail.mean_likelihood_ratio[number])
+            total = total.plus(Total(count * float(np.exp(mean - top))))
+        assert self.prior is not None
+        ranked = self._present(coded.speakers(self.candidates.rows[number]))
+        middle = ranked[~np.isin(ranked, first)]
+        drawn = np.random.default_rng(0).permutation(len(middle))[:MIDDLE]
+        _, some = self._compared(number, np.sort(middle[drawn]))
+        total = total.plus(estimated(some, len(middle), top, most))
+        others = self._present(coded.sample)
+        others = others[~np.isin(others, ranked)]
+        _, some = self._compared(number, others)
+        left = len(coded.rows_file) - len(memory.gone) - len(first) - len(middle)
+        last = self._most(number, float(self.candidates.scores[number, -1]))
+        total = total.plus(estimated(some, left, top, last))
+        return posteriors(top, top, total, len(memory), self.prior)
+
+
+def _means(llrs: Float32, offsets: Index) -> Float32:
+    """Mean LLR of each speaker."""
+    if len(llrs) == len(offsets) - 1:
+        return llrs
+    sums = np.add.reduceat(llrs, offsets[:-1])
+    return (sums / np.diff(offsets)).astype(np.float32)

@@ -1,0 +1,113 @@
+"""How large the LLR of a row that was not looked at can be, at most: what the stop rule rests on.
+
+The score of a row is that of its code and what the code got wrong, q'r, which is at most |q| |r|
+(both in the scale in which that says most). A score that is at most S gives an LLR of at most
+alpha S + beta, with the largest that scales and shifts can be over the conditions of the rows:
+these are sorted into cells, and a cell is the box of what is in it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dcaplda.runtime.gallery.codes.forms import Forms
+from dcaplda.runtime.gallery.codes.quantizer import OWN_PAIRS, PAIR, Quantizer
+
+Float32 = NDArray[np.float32]
+Float64 = NDArray[np.float64]
+
+CELLS = 64
+ROUNDS = 8
+SLACK = 1e-3
+"""Of arithmetic in float32, in an LLR and in parts of it."""
+_OWN = PAIR * OWN_PAIRS
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """What the codes of a gallery got wrong at most, and boxes (cells, conditions) of its rows."""
+
+    balance: Float64
+    """Scale in which errors of the cross values are measured."""
+    cross: float
+    own: float
+    low: Float64
+    high: Float64
+
+    def score_error(self, quantizer: Quantizer, query: Float32) -> float:
+        """How much more the score of a row can be than what a scan finds."""
+        length = float(np.linalg.norm(query[:-_OWN] / self.balance))
+        return length * self.cross + self.own + quantizer.rounding(query)
+
+    def largest_llr(self, forms: Forms, probe: Float32, score: float) -> float:
+        """The largest LLR of any row whose score is at most `score`; infinite if none is known."""
+        top = np.full(len(self.low), score)
+        sides = forms.sides(probe)[1:, forms.conditions]
+        middle, half = (self.high + self.low) / 2, (self.high - self.low) / 2
+        values, spread = middle @ sides.T, half @ np.abs(sides.T)
+        lowest, highest = values - spread, values + spread
+        for stage in range(0, len(sides), 2):
+            # With a scale that may be negative, the least score would give the largest LLR.
+            known = lowest[:, stage] >= 0.0
+            scaled = np.maximum(lowest[:, stage] * top, highest[:, stage] * top)
+            top = np.where(known, scaled + highest[:, stage + 1], np.inf)
+        most = float(top.max())
+        return most + SLACK * (1.0 + abs(most)) if np.isfinite(most) else most
+
+
+class Survey:
+    """Gathers the bounds while rows are coded."""
+
+    def __init__(self, forms: Forms, quantizer: Quantizer, rows: Float32) -> None:
+        self._forms = forms
+        items = quantizer.items(forms, rows)
+        wrong = (items - quantizer.encoded(items)[1])[:, :-_OWN].astype(np.float64)
+        sizes = np.sqrt(np.mean(wrong**2, axis=0))
+        self._balance = 1.0 / np.sqrt(np.where(sizes > 0, sizes, 1.0))
+        self._cross = self._own = 0.0
+        conditions = rows[:, forms.conditions].astype(np.float64)
+        spread = conditions.std(axis=0)
+        self._scale = np.where(spread > 0, 1.0 / np.where(spread > 0, spread, 1.0), 0.0)
+        self._centres = _centres(conditions * self._scale)
+        self._low = np.full((len(self._centres), len(forms.conditions)), np.inf)
+        self._high = -self._low
+
+    def add(self, rows: Float32, items: Float32, coded: Float32) -> None:
+        """Take in rows, and what their codes stand for."""
+        wrong = (items - coded).astype(np.float64)
+        lengths = np.linalg.norm(wrong[:, :-_OWN] * self._balance, axis=1)
+        self._cross = max(self._cross, float(lengths.max()))
+        self._own = max(self._own, float(np.abs(wrong[:, -_OWN:].sum(axis=1)).max()))
+        conditions = rows[:, self._forms.conditions].astype(np.float64)
+        cells = _nearest(conditions * self._scale, self._centres)
+        order = np.argsort(cells, kind="stable")
+        present, begins = np.unique(cells[order], return_index=True)
+        least = np.minimum.reduceat(conditions[order], begins, axis=0)
+        most = np.maximum.reduceat(conditions[order], begins, axis=0)
+        self._low[present] = np.minimum(self._low[present], least)
+        self._high[present] = np.maximum(self._high[present], most)
+
+    def bounds(self) -> Bounds:
+        """What holds for all rows that were taken in."""
+        used = np.isfinite(self._low).all(axis=1)
+        return Bounds(self._balance, self._cross, self._own, self._low[used], self._high[used])
+
+
+def _centres(points: Float64) -> Float64:
+    """Centres of cells for such conditions: some of the points, moved to the means."""
+    if not points.shape[1]:
+        return np.zeros((1, 0))
+    centres = points[np.linspace(0, len(points) - 1, min(CELLS, len(points))).astype(int)]
+    for _ in range(ROUNDS):
+        cells = _nearest(points, centres)
+        counts = np.bincount(cells, minlength=len(centres))
+        sums = np.zeros_like(centres)
+        np.add.at(sums, cells, points)
+        centres = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], centres)
+    return centres
+
+
+def _nearest(points: Float64, centres: Float64) -> NDArray[np.int64]:
+    distances = (centres**2).sum(axis=1) - 2.0 * points @ centres.T
+    return distances.argmin(axis=1)
