@@ -21,7 +21,7 @@ import numpy as np  # noqa: E402
 from people import AT_ONCE, World  # noqa: E402
 from timing import table  # noqa: E402
 
-from dcaplda.runtime.gallery import coded_search, coded_side  # noqa: E402
+from dcaplda.runtime.gallery import coded_search, side  # noqa: E402
 from dcaplda.runtime.gallery.speakers import Gallery  # noqa: E402
 
 HEADER = ("what", "figure", "")
@@ -159,7 +159,7 @@ def times(exact: Gallery, coded: Gallery, probes: np.ndarray, rounds: int) -> tu
 def crossing(world: World, sizes: list[int], folder: Path) -> Rows:
     """From which size on codes are faster."""
     rows: Rows = []
-    coded_side.LEAST_CODED = min(sizes)
+    side.LEAST_CODED = min(sizes)
     probes = world.voiceprints(range(100), 1)
     for size in sizes:
         path = folder / f"{size}.db"

@@ -35,7 +35,11 @@ MAY_IMPORT = {
     "runtime.trials": "runtime.ground runtime.tables",
     "runtime.joint": "runtime.ground",
     "runtime": "runtime.ground runtime.bundle runtime.extractors runtime.trials runtime.joint",
-    "runtime.gallery": "runtime.ground runtime.bundle runtime.extractors runtime.trials runtime",
+    "runtime.gallery.stored": "runtime.ground",
+    "runtime.gallery.codes": "runtime.ground runtime.bundle runtime.trials runtime "
+    "runtime.gallery.stored",
+    "runtime.gallery": "runtime.ground runtime.bundle runtime.extractors runtime.trials runtime "
+    "runtime.gallery.stored runtime.gallery.codes",
     "runtime.surveys": "runtime.ground runtime.bundle runtime.joint runtime",
     "audio.signal": "runtime.ground",
     "audio.network": "runtime.ground audio.signal",

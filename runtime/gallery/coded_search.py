@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dcaplda.runtime.gallery.coded_memory import CodedMemory
+from dcaplda.runtime.gallery.codes.bounds import expected_missed
 from dcaplda.runtime.gallery.codes.evidence import Total, estimated, known, posteriors
+from dcaplda.runtime.gallery.memory import CodedMemory
 from dcaplda.runtime.gallery.search import Match, Ranking, check_search, graph_tile, rank
 from dcaplda.runtime.gallery.store import GalleryStore
 from dcaplda.runtime.gallery.top_matches import TopMatches, place_lookup, search_blocks
@@ -107,18 +108,22 @@ class _Search:
             if name is not None:
                 matches.append(Match(name, float(all_llrs[place])))
         whole = self.depth == len(coded.rows_file.rows)
-        most = -np.inf if whole else self._most(number, float(scores[self.depth - 1]))
-        least = matches[-1].llr if len(matches) == min(self.top_k, len(self.memory)) else -np.inf
-        probability, error = None, 0.0
-        if self.prior is not None:
-            probability, error = self._posterior(number, first, llrs, all_llrs, most)
-        return Ranking(matches, probability, error, bool(whole or least > most))
-
-    def _most(self, number: int, score: float) -> float:
-        """The largest LLR of a row whose code has no larger score than this."""
-        coded, probe = self.memory.coded, self.probes[number]
+        ceiling = coded.bounds.ceiling(coded.forms, self.probes[number])
+        edge = float(scores[self.depth - 1]) + self.alone[number]
         error = coded.bounds.score_error(coded.quantizer, self.queries[number])
-        return coded.bounds.largest_llr(coded.forms, probe, score + error + self.alone[number])
+        most = -np.inf if whole else ceiling.largest_llr(edge + error)
+        least = matches[-1].llr if len(matches) == min(self.top_k, len(self.memory)) else -np.inf
+        exact = bool(whole or least > most)
+        missed = 0.0
+        if not exact:
+            needed = ceiling.needed_score(least) - self.alone[number]
+            usual = coded.bounds.usual_error(self.queries[number])
+            missed = expected_missed(scores[: self.depth], needed, usual)
+        probability, off = None, 0.0
+        if self.prior is not None:
+            last = ceiling.largest_llr(float(scores[-1]) + self.alone[number] + error)
+            probability, off = self._posterior(number, first, llrs, all_llrs, (most, last))
+        return Ranking(matches, probability, off, exact, missed)
 
     def _present(self, speakers: Index) -> Index:
         """Each speaker once, in the same order, without those who were removed."""
@@ -173,7 +178,7 @@ class _Search:
         return self.tail.llrs[number], numbers, list(place_lookup(blocks)(places))
 
     def _posterior(
-        self, number: int, first: Index, llrs: Float32, best: Float32, most: float
+        self, number: int, first: Index, llrs: Float32, best: Float32, limits: tuple[float, float]
     ) -> tuple[float, float]:
         """Probability of the best speaker, and how far off it may be."""
         if not len(best):
@@ -191,13 +196,12 @@ class _Search:
         middle = ranked[~np.isin(ranked, first)]
         drawn = np.random.default_rng(0).permutation(len(middle))[:MIDDLE]
         _, some = self._compared(number, np.sort(middle[drawn]))
-        total = total.plus(estimated(some, len(middle), top, most))
+        total = total.plus(estimated(some, len(middle), top, limits[0]))
         others = self._present(coded.sample)
         others = others[~np.isin(others, ranked)]
         _, some = self._compared(number, others)
         left = len(coded.rows_file) - len(memory.gone) - len(first) - len(middle)
-        last = self._most(number, float(self.candidates.scores[number, -1]))
-        total = total.plus(estimated(some, left, top, last))
+        total = total.plus(estimated(some, left, top, limits[1]))
         return posteriors(top, top, total, len(memory), self.prior)
 
 

@@ -33,10 +33,14 @@ class Match(NamedTuple):
 class Matches(list[Match]):
     """Speakers that a search found, best first."""
 
-    def __init__(self, matches: Sequence[Match] = (), exact: bool = True) -> None:
+    def __init__(
+        self, matches: Sequence[Match] = (), exact: bool = True, missed: float = 0.0
+    ) -> None:
         super().__init__(matches)
         self.exact = exact
-        """Whether nobody else can be among them; a search by codes cannot always prove it."""
+        """Whether it is proved that nobody else belongs among them."""
+        self.missed = missed
+        """Where not: how many are expected to be left out, by what codes usually get wrong."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,8 @@ class Ranking:
     """How far off it may be, where not everybody was compared (index='codes')."""
     exact: bool = True
     """Whether nobody who was not compared can be among the matches."""
+    missed: float = 0.0
+    """How many who belong there are expected to have been left out, where that is not proved."""
 
 
 def rank(

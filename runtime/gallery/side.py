@@ -1,4 +1,4 @@
-"""The file of rows beside a gallery's database, from which a large gallery opens at once.
+"""Files beside a gallery's database: rows, from which it opens at once, and codes of them.
 
 Reading a speaker out of a database costs more than the bytes do. So whoever had to read many of
 them leaves them in one piece (`gallery.db-rows`); the next one reads that, and from the database
@@ -7,23 +7,36 @@ only what happened since. A file that does not fit the database is made again.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dcaplda.runtime.errors import GalleryError, InputError
 from dcaplda.runtime.gallery.blocks import Block, VoiceprintBlocks
-from dcaplda.runtime.gallery.memory import Memory
-from dcaplda.runtime.gallery.schema import Position
+from dcaplda.runtime.gallery.memory import CodedMemory, Memory
+from dcaplda.runtime.gallery.schema import Changes, Position
 from dcaplda.runtime.gallery.store import GalleryStore
 from dcaplda.runtime.gallery.stored.layout import Kind
 from dcaplda.runtime.gallery.stored.rows_file import RowsFile, erase_rows, open_rows
 from dcaplda.runtime.gallery.stored.writing import Piece, write_rows
+from dcaplda.runtime.values import shown
 
-SUFFIX = "-rows"
+if TYPE_CHECKING:
+    from dcaplda.runtime.backend import Backend
+    from dcaplda.runtime.gallery.codes.coded import Coded
+    from dcaplda.runtime.gallery.codes.keeper import Keeper
+
+CODES = "codes"
+SUFFIX, CODES_SUFFIX = "-rows", "-codes"
 LEAST = 20_000
 """Speakers from which on a gallery has such a file: fewer are read in a tenth of a second."""
 NEWS = 0.1
 """Share of speakers that are not in the file, or not in the gallery any more, to make it anew."""
+LEAST_CODED = 20_000
+"""Speakers from which on there are codes; fewer are compared one and all (bench/codes.py)."""
+TAIL, CODED_NEWS = 10_000, 0.05
+"""Speakers who came or went, at least and as a share of all, to make codes again."""
 
 
 class SideFile:
@@ -51,7 +64,7 @@ class SideFile:
             return empty
         found, gone = fitting
         made = VoiceprintBlocks(empty.path, empty.shape)
-        for begin, end in block_edges(found, made.block_rows):
+        for begin, end in found.cuts(made.block_rows):
             first = int(found.offsets[begin])
             offsets = found.offsets[begin : end + 1] - first
             made.adopt(
@@ -116,18 +129,138 @@ class SideFile:
             self.path.unlink(missing_ok=True)  # what cannot be overwritten
 
 
+class CodedSide(SideFile):
+    """Files of rows and codes (`gallery.db-codes`) of a gallery that is searched by codes.
+
+    The rows stay on the disk, the codes are read into memory. Speakers who came since are compared
+    with every probe; when they are too many, a thread makes both files again, and the next search
+    goes on with these.
+    """
+
+    def __init__(self, store: GalleryStore, kind: Kind, keeper: "Keeper") -> None:
+        super().__init__(store, kind)
+        self.keeper = keeper
+        self._empty: Memory | None = None
+
+    def load(self, empty: Memory) -> Memory:
+        """Memory with codes, made if need be; empty of a gallery that is too small for them."""
+        self._empty = empty
+        found = self.fitting()
+        if found is None or len(found[0]) < LEAST_CODED:
+            if not self._stream(empty):
+                return empty
+            found = self.fitting()
+            if found is None:
+                raise GalleryError(
+                    f"{empty.path}: was changed too fast to make codes of it; try again"
+                )
+        return self._with(self.keeper.codes_of(found[0]))
+
+    def _with(self, coded: "Coded") -> CodedMemory:
+        assert self._empty is not None
+        empty, seen = self._empty, position_of(coded.rows_file)
+        return CodedMemory(empty.path, empty.shape, empty.known, seen=seen, coded=coded)
+
+    def _stream(self, empty: Memory) -> bool:
+        """Write the file of rows out of the database, unless that has only a few speakers."""
+        # First: whoever comes between this and the reading is left to be read as news.
+        numbers, crcs = self._store.crcs()
+        if len(numbers) < LEAST_CODED:
+            return False
+
+        def checked(changes: Changes) -> Iterator[Piece]:
+            for rows in changes.speakers:
+                made = VoiceprintBlocks(empty.path, empty.shape)
+                made.append([row for row in rows if row[0] <= numbers[-1]])
+                yield from pieces(made.blocks)
+
+        def take(changes: Changes) -> None:
+            if changes.places:
+                raise GalleryError(
+                    f"{empty.path}: has speakers of several places, for which there are no codes; "
+                    "open it without index='codes'"
+                )
+            seen = Position(int(numbers[-1]), changes.now.step)
+            self.write(seen, checked(changes), numbers, crcs)
+
+        try:
+            self._store.read_changes(Position(), take)
+        except OSError as error:
+            raise GalleryError(f"{self.path}: cannot be written ({error.strerror})") from None
+        return True
+
+    def keep(self, memory: Memory, known: int) -> bool:
+        """Nothing: the files were made when the gallery was opened."""
+        return False
+
+    def erase(self, numbers: Sequence[int]) -> None:
+        """Overwrite rows and codes of speakers who were removed."""
+        found = open_rows(self.path, self.kind, check=False)
+        super().erase(numbers)
+        if found is not None:
+            self.keeper.erase(found, numbers)
+
+    def newer(self) -> Memory | None:
+        """Memory with the codes that were made aside since."""
+        fresh = self.keeper.fresh()
+        return None if fresh is None else self._with(fresh)
+
+    def watch(self, memory: Memory) -> None:
+        """Make the codes again, aside, if too many came or went since."""
+        if not self.keeper.busy and _outgrown(memory):
+            self.keeper.remake(lambda: self._rewritten(memory))
+
+    def _rewritten(self, memory: Memory) -> RowsFile | None:
+        after, numbers, crcs = 0, np.empty(0, np.int64), np.empty(0, np.uint32)
+        if isinstance(memory, CodedMemory):
+            tables = memory.coded.rows_file.tables
+            numbers, crcs = tables["numbers"], tables["crcs"]
+            after = memory.coded.rows_file.header.number
+        news = self._store.crcs(after)
+        made = self.keeper.going_on(pieces(memory.parts()[""]))
+        both = np.concatenate([numbers, news[0]]), np.concatenate([crcs, news[1]])
+        self.write(memory.seen, made, *both)
+        found = self.fitting()
+        return None if found is None else found[0]
+
+    def close(self) -> None:
+        """Stop making codes."""
+        self.keeper.close()
+
+
+def _outgrown(memory: Memory) -> bool:
+    """Whether codes should be made, or made again."""
+    if not isinstance(memory, CodedMemory):
+        return len(memory) >= LEAST_CODED and len(memory.parts()) == 1
+    news = len(memory.gone) + sum(len(block.numbers) for block in memory.tail)
+    return news >= max(TAIL, CODED_NEWS * len(memory.coded.rows_file))
+
+
+def check_index(index: str | None, places: bool) -> None:
+    """Refuse an index that there is not, or not for several places."""
+    if index not in (None, CODES):
+        raise InputError(f"index = {shown(index)}: expected '{CODES}', or None for exact searches")
+    if index == CODES and places:
+        raise InputError(
+            f"index='{CODES}' is for speakers of one place; open the gallery without it, or "
+            "without places"
+        )
+
+
+def side_file(store: GalleryStore, backend: "Backend", index: str | None) -> SideFile:
+    """The files beside a gallery, by the kind of search that it is opened for."""
+    info = backend.info
+    kind = Kind(info.fingerprint, store.storage, info.voiceprint_dim)
+    if index is None:
+        return SideFile(store, kind)
+    from dcaplda.runtime.gallery.codes.keeper import Keeper
+
+    return CodedSide(store, kind, Keeper(backend, store.beside(CODES_SUFFIX), store.beside("")))
+
+
 def position_of(found: RowsFile) -> Position:
     """The moment of the database whose speakers a file has."""
     return Position(found.header.number, found.header.step)
-
-
-def block_edges(found: RowsFile, block_rows: int) -> Iterator[tuple[int, int]]:
-    """Speakers of each block: as many as have room."""
-    begin, offsets = 0, found.offsets
-    while begin < len(found):
-        fitting = int(np.searchsorted(offsets, offsets[begin] + block_rows, side="right")) - 1
-        yield begin, max(fitting, begin + 1)
-        begin = max(fitting, begin + 1)
 
 
 def pieces(blocks: Sequence[Block]) -> Iterator[Piece]:

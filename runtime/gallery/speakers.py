@@ -12,12 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from dcaplda.runtime.decision import check_prior
 from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.gallery.blocks import Block, Part, Shape, unpacked
-from dcaplda.runtime.gallery.coded_memory import CodedMemory
-from dcaplda.runtime.gallery.memory import Memory
+from dcaplda.runtime.gallery.memory import CodedMemory, Memory
 from dcaplda.runtime.gallery.mirror import Mirror
 from dcaplda.runtime.gallery.schema import Entry
 from dcaplda.runtime.gallery.search import Matches, Ranking, needed_posterior, rank
-from dcaplda.runtime.gallery.side_files import check_index, side_file
+from dcaplda.runtime.gallery.side import check_index, side_file
 from dcaplda.runtime.gallery.store import GalleryStore
 from dcaplda.runtime.values import is_word, word
 from dcaplda.runtime.verification import Speaker
@@ -193,7 +192,7 @@ class Gallery:
         everybody is compared where it is not.
         """
         (found,) = self.ranked([probe], top_k, prove=prove)
-        return Matches(found.matches, found.exact)
+        return Matches(found.matches, found.exact, found.missed)
 
     def search_many(
         self, probes: Sequence[Speaker] | ArrayLike, top_k: int = 10, *, prove: bool = False
@@ -202,7 +201,7 @@ class Gallery:
         if not (isinstance(probes, list | tuple) and probes and isinstance(probes[0], Speaker)):
             probes = self.backend.checked_voiceprints(probes, "probes")
         found = self.ranked(probes, top_k, prove=prove)
-        return [Matches(it.matches, it.exact) for it in found]
+        return [Matches(it.matches, it.exact, it.missed) for it in found]
 
     def ranked(
         self,

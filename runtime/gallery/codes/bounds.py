@@ -6,6 +6,7 @@ alpha S + beta, with the largest that scales and shifts can be over the conditio
 these are sorted into cells, and a cell is the box of what is in it.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,20 +41,66 @@ class Bounds:
         length = float(np.linalg.norm(query[:-_OWN] / self.balance))
         return length * self.cross + self.own + quantizer.rounding(query)
 
-    def largest_llr(self, forms: Forms, probe: Float32, score: float) -> float:
-        """The largest LLR of any row whose score is at most `score`; infinite if none is known."""
-        top = np.full(len(self.low), score)
+    def usual_error(self, query: Float32) -> float:
+        """Standard deviation of the same over all rows."""
+        return float(np.linalg.norm(query[:-_OWN] / self.balance**2))
+
+    def ceiling(self, forms: Forms, probe: Float32) -> "Ceiling":
+        """What calibration makes of scores of a probe (K,), at most."""
         sides = forms.sides(probe)[1:, forms.conditions]
         middle, half = (self.high + self.low) / 2, (self.high - self.low) / 2
         values, spread = middle @ sides.T, half @ np.abs(sides.T)
-        lowest, highest = values - spread, values + spread
-        for stage in range(0, len(sides), 2):
+        return Ceiling(values - spread, values + spread)
+
+
+@dataclass(frozen=True, eq=False)
+class Ceiling:
+    """Least and largest scales and shifts (cells, scale and shift by turns) for one probe."""
+
+    lowest: Float64
+    highest: Float64
+
+    def largest_llr(self, score: float) -> float:
+        """The largest LLR of any row whose score is at most `score`; infinite if none is known."""
+        top = np.full(len(self.lowest), score)
+        for stage in range(0, self.lowest.shape[1], 2):
             # With a scale that may be negative, the least score would give the largest LLR.
-            known = lowest[:, stage] >= 0.0
-            scaled = np.maximum(lowest[:, stage] * top, highest[:, stage] * top)
-            top = np.where(known, scaled + highest[:, stage + 1], np.inf)
+            known = self.lowest[:, stage] >= 0.0
+            scaled = np.maximum(self.lowest[:, stage] * top, self.highest[:, stage] * top)
+            top = np.where(known, scaled + self.highest[:, stage + 1], np.inf)
         most = float(top.max())
         return most + SLACK * (1.0 + abs(most)) if np.isfinite(most) else most
+
+    def needed_score(self, llr: float) -> float:
+        """The least score that may give such an LLR."""
+        least = np.full(len(self.lowest), llr)
+        for stage in reversed(range(0, self.lowest.shape[1], 2)):
+            least = least - self.highest[:, stage + 1]
+            scale = np.where(least > 0, self.highest[:, stage], self.lowest[:, stage])
+            least = np.where(scale > 0, least / np.where(scale > 0, scale, 1.0), -np.inf)
+        return float(least.min())
+
+
+def expected_missed(scores: Float32, needed: float, usual_error: float) -> float:
+    """How many rows behind the last of `scores` reach a score, if codes err at random.
+
+    The scores of codes, the largest first, thin out upwards about exponentially, with a rate that
+    their mean above the last one tells; below it they are taken to go on so. What codes get wrong
+    is taken to be normal: n = N (exp(d r^2 / 2 - r gap) Q(gap / d - r d) - Q(gap / d)) with the
+    rate r, the deviation d and the tail Q of the normal distribution.
+    """
+    gap, deviation = needed - float(scores[-1]), max(usual_error, 1e-9)
+    mean = float((scores - scores[-1]).mean())
+    if not math.isfinite(gap) or mean <= 0.0:
+        return math.inf
+    rate = 1.0 / mean
+    above = math.exp(min((deviation * rate) ** 2 / 2 - rate * gap, 700.0))
+    tails = above * _tail(gap / deviation - rate * deviation) - _tail(gap / deviation)
+    return len(scores) * max(tails, 0.0)
+
+
+def _tail(z: float) -> float:
+    return 0.5 * math.erfc(z / math.sqrt(2.0))
 
 
 class Survey:

@@ -67,10 +67,10 @@ def read_codes(path: Path, found: RowsFile) -> Codes | None:
     # Of speakers who were removed nothing is left but zeros.
     if len(sums) != rows or ((row_sums(codes) != sums) & codes.any(axis=1)).any():
         return None
-    quantizer = Quantizer(
-        told["columns"], told["factors"], *told["ladder"].tolist(), told["centroids"]
-    )
-    bounds = Bounds(told["balance"], *told["wrong"].tolist(), told["low"], told["high"])
+    bottom, step = told["ladder"].tolist()
+    cross, own = told["wrong"].tolist()
+    quantizer = Quantizer(told["columns"], told["factors"], bottom, step, told["centroids"])
+    bounds = Bounds(told["balance"], cross, own, told["low"], told["high"])
     return Codes(found.header.token, quantizer, bounds, codes)
 
 

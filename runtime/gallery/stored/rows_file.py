@@ -3,7 +3,7 @@
 import io
 import mmap
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,7 +63,7 @@ class RowsFile:
 
     def read(self, first: int, out: NDArray[np.floating]) -> None:
         """Copy the rows from number `first` on; faster than through the mapping."""
-        view = memoryview(out.view(np.uint8).reshape(-1))
+        view = out.data.cast("B")
         self._file.seek(HEADER_BYTES + first * self.header.kind.row_bytes)
         while len(view):
             count = self._file.readinto(view)
@@ -112,6 +112,15 @@ class RowsFile:
             return None
         return self.ids(speaker, speaker + 1)[0]
 
+    def cuts(self, most: int) -> Iterator[tuple[int, int]]:
+        """All speakers in ranges of at most so many rows, or of one speaker who has more."""
+        begin = 0
+        while begin < len(self):
+            reach = self.offsets[begin] + most
+            end = int(np.searchsorted(self.offsets, reach, side="right")) - 1
+            yield begin, max(end, begin + 1)
+            begin = max(end, begin + 1)
+
     def where(self, numbers: Iterable[int]) -> NDArray[np.int64]:
         """Which speakers have these numbers; numbers that are not here are passed over."""
         asked = np.unique(np.fromiter(numbers, np.int64))
@@ -146,8 +155,10 @@ def open_rows(path: Path, kind: Kind, *, check: bool = True) -> RowsFile | None:
 def erase_rows(path: Path, kind: Kind, numbers: Iterable[int]) -> None:
     """Overwrite rows and ids of speakers that the database has no more."""
     found = open_rows(path, kind, check=False)
-    gone = found.where(numbers) if found is not None else ()
-    if found is None or not len(gone):
+    if found is None:
+        return
+    gone = found.where(numbers)
+    if not len(gone):
         return
     begin, size = found.header.places()["ids"][0], kind.row_bytes
     with open(path, "r+b", buffering=0) as file:

@@ -54,7 +54,7 @@ def write_rows(
             encoded = [name.encode("utf-8", "surrogatepass") + b"\n" for name in piece.ids]
             text, lengths = b"".join(encoded), np.fromiter(map(len, encoded), np.int64)
             rows = np.ascontiguousarray(piece.rows)
-            out.write(rows.view(np.uint8))
+            out.write(rows.data)
             offsets, ends = _ends(piece.sizes), _ends(lengths)
             tables["numbers"].append(piece.numbers)
             tables["offsets"].append(piece.sizes)
@@ -79,7 +79,7 @@ def write_rows(
         )
         for name in TABLES:
             out.write(b"\0" * (aligned(out.tell()) - out.tell()))
-            out.write(made[name].view(np.uint8))
+            out.write(made[name].data)
         out.write(b"\0" * (aligned(out.tell()) - out.tell()))
         for text in texts:
             out.write(text)
@@ -91,7 +91,7 @@ def tables_crc(tables: dict[str, NDArray]) -> int:
     """One checksum of all tables."""
     found = 0
     for name in TABLES:
-        found = zlib.crc32(np.ascontiguousarray(tables[name]).view(np.uint8), found)
+        found = zlib.crc32(np.ascontiguousarray(tables[name]).data, found)
     return found
 
 
