@@ -32,3 +32,11 @@ def make_gallery(task: tuple[str, str, float]) -> str:
     time.sleep(max(0.0, when - time.time()))
     with Gallery.open(path, backend) as gallery:
         return gallery.storage
+
+
+def add_speaker(task: tuple[str, str, str, np.ndarray]) -> float:
+    """Add one speaker; returns when it was there."""
+    directory, path, name, row = task
+    with Gallery.open(path, Backend.load(directory, threads=1)) as gallery:
+        gallery.add(name, row)
+        return time.monotonic()
