@@ -72,11 +72,9 @@ def _hides_values(values: Any) -> bool:
     """Whether an array has values under a mask."""
     # Who has not imported it has no such array, and importing it takes time.
     masked = sys.modules.get("numpy.ma")
-    return (
-        masked is not None
-        and isinstance(values, masked.MaskedArray)
-        and bool(masked.is_masked(values))
-    )
+    # Another thread may be in the middle of importing it: then there is no such array yet.
+    kind = getattr(masked, "MaskedArray", ())
+    return isinstance(values, kind) and bool(masked.is_masked(values))  # type: ignore[union-attr]
 
 
 def as_matrix(

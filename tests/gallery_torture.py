@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from dcaplda.runtime import Backend
+from dcaplda.runtime.gallery import side
 from dcaplda.runtime.gallery.speakers import Gallery
 
 State = dict[str, int]
@@ -38,11 +39,13 @@ def voiceprint(backend: Backend, name: str, version: int) -> np.ndarray:
 class Worker:
     """One process: random operations, each checked against the journal."""
 
-    def __init__(self, backend: Backend, path: Path, number: int, seed: int) -> None:
+    def __init__(
+        self, backend: Backend, path: Path, number: int, seed: int, index: str | None = None
+    ) -> None:
         self.backend, self.prefix = backend, f"w{number}-"
         self.random = random.Random(seed)
         self.journal = path.with_suffix(f".journal{number}")
-        self.gallery = Gallery.open(path, backend)
+        self.gallery = Gallery.open(path, backend, index=index)
         self.state, pending = read_journal(self.journal)
         self.file = os.open(self.journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         if pending is not None:
@@ -137,15 +140,29 @@ def read_journal(path: Path) -> tuple[State, State | None]:
     return state, pending
 
 
-def work(backend: Backend, path: Path, number: int, seed: int, seconds: float) -> None:
-    worker = Worker(backend, path, number, seed)
+def work(
+    backend: Backend, path: Path, number: int, seed: int, seconds: float, index: str | None = None
+) -> None:
+    worker = Worker(backend, path, number, seed, index)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         worker.step()
     worker.check_all()
 
 
-def torture(directory: str, path: Path, seconds: float, processes: int = 4, seed: int = 0) -> str:
+def small_side_files() -> None:
+    """Let files of rows and codes be made of a few speakers, and often."""
+    side.LEAST, side.LEAST_CODED, side.TAIL, side.CODED_NEWS = 20, 20, 5, 0.02
+
+
+def torture(
+    directory: str,
+    path: Path,
+    seconds: float,
+    processes: int = 4,
+    seed: int = 0,
+    index: str | None = None,
+) -> str:
     """Run, kill, check; returns a line of figures, or raises what was found wrong."""
     backend = Backend.load(directory, threads=1)
     context = multiprocessing.get_context("fork")
@@ -155,7 +172,7 @@ def torture(directory: str, path: Path, seconds: float, processes: int = 4, seed
 
     def start(number: int) -> multiprocessing.Process:
         left = max(end - time.monotonic(), 0.0)
-        arguments = (backend, path, number, choose.getrandbits(32), left)
+        arguments = (backend, path, number, choose.getrandbits(32), left, index)
         process = context.Process(target=work, args=arguments, daemon=True)
         process.start()
         return process
@@ -210,8 +227,13 @@ def main() -> int:
     parser.add_argument("gallery", type=Path)
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--index", choices=["codes"], default=None)
+    parser.add_argument("--side-files", action="store_true", help="make them of a few speakers")
     options = parser.parse_args()
-    print(torture(options.model, options.gallery, options.seconds, seed=options.seed))
+    if options.side_files:
+        small_side_files()
+    seconds, seed, index = options.seconds, options.seed, options.index
+    print(torture(options.model, options.gallery, seconds, seed=seed, index=index))
     return 0
 
 

@@ -161,6 +161,12 @@ class _Search:
         ends = np.cumsum([len(part) for part in parts])
         return np.concatenate(parts), ends, np.array(kept, np.int64)
 
+    def _drawn(self, number: int) -> Float32:
+        """LLRs of the speakers who stand for all; not a number of those who were erased."""
+        rows, offsets, whole = self.memory.coded.sample_rows
+        llrs = graph_tile(self.backend, 1)(self.probes[number : number + 1], rows)[0]
+        return np.where(whole, _means(llrs, offsets), np.float32(np.nan))
+
     def _name(self, speaker: int) -> str | None:
         found = self.memory.coded.rows_file
         name = found.id_of(speaker)
@@ -197,9 +203,8 @@ class _Search:
         drawn = np.random.default_rng(0).permutation(len(middle))[:MIDDLE]
         _, some = self._compared(number, np.sort(middle[drawn]))
         total = total.plus(estimated(some, len(middle), top, limits[0]))
-        others = self._present(coded.sample)
-        others = others[~np.isin(others, ranked)]
-        _, some = self._compared(number, others)
+        some = self._drawn(number)[~np.isin(coded.sample, np.concatenate([ranked, memory.gone]))]
+        some = some[~np.isnan(some)]
         left = len(coded.rows_file) - len(memory.gone) - len(first) - len(middle)
         total = total.plus(estimated(some, left, top, limits[1]))
         return posteriors(top, top, total, len(memory), self.prior)

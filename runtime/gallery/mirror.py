@@ -51,7 +51,8 @@ class Mirror:
         with self._store.lock:
             # First, so that what is read while somebody changes the gallery passes for old.
             version = self._change, self._store.data_version()
-            before = (self._side and self._side.newer()) or self._memory
+            newer = None if self._side is None else self._side.newer()
+            before = self._memory if newer is None else newer
             if version == before.version:
                 return before
             made = self._read(before, version)

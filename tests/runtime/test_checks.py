@@ -1,5 +1,8 @@
 """Arrays from outside: what numpy would quietly make numbers of is refused; limits hold."""
 
+import sys
+import types
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -130,3 +133,9 @@ def test_row_numbers_are_numbers_of_rows(rows) -> None:
     assert checks.indices([], "i", 5).tolist() == []
     with pytest.raises(InputError, match="^i: "):
         checks.indices(rows, "i", 5)
+
+
+def test_an_import_of_masked_arrays_that_is_under_way_does_not_matter(monkeypatch) -> None:
+    """Another thread may be in the middle of it."""
+    monkeypatch.setitem(sys.modules, "numpy.ma", types.ModuleType("numpy.ma"))
+    assert checks.numbers([[1.0, 2.0]], "rows", np.float32).shape == (1, 2)

@@ -30,6 +30,14 @@ class Candidates(NamedTuple):
     scores: Float32
 
 
+class Drawn(NamedTuple):
+    """Rows of speakers, the offsets of each, and who of them is as it was written."""
+
+    rows: Float32
+    offsets: Index
+    whole: NDArray[np.bool_]
+
+
 class Coded:
     """Codes of all rows of a file; safe to use from many threads and around a fork."""
 
@@ -45,6 +53,9 @@ class Coded:
         rng = np.random.default_rng(int(found.header.token, 16))
         self.sample: Index = np.sort(rng.choice(len(found), min(SAMPLE, len(found)), replace=False))
         """Speakers drawn at random."""
+        rows, offsets, whole = found.gathered(self.sample)
+        self.sample_rows = Drawn(rows.astype(np.float32), offsets, whole)
+        """Theirs, at hand."""
 
     def candidates(self, queries: Float32, count: int) -> Candidates:
         """The `count` rows with the largest scores, by their codes, of queries (n, d)."""
