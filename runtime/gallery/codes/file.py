@@ -2,6 +2,7 @@
 
 import io
 import os
+import zipfile
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 from dcaplda.runtime.files import replacing
 from dcaplda.runtime.gallery.codes.bounds import Bounds
 from dcaplda.runtime.gallery.codes.making import Codes
-from dcaplda.runtime.gallery.codes.quantizer import Quantizer
+from dcaplda.runtime.gallery.codes.quantizer import LEVELS, OWN_PAIRS, PAIR, Quantizer
 from dcaplda.runtime.gallery.stored.layout import aligned, row_sums
 from dcaplda.runtime.gallery.stored.rows_file import RowsFile, blank
 
@@ -62,7 +63,10 @@ def read_codes(path: Path, found: RowsFile) -> Codes | None:
             codes = np.fromfile(file, np.uint8, rows * width).reshape(rows, width)
             file.seek(aligned(file.tell()))
             sums = np.fromfile(file, np.uint64, rows)
-    except (OSError, ValueError, KeyError):
+            told = {name: told[name] for name in told.files}
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None
+    if not _orderly(told, found.header.width, width):
         return None
     # Of speakers who were removed nothing is left but zeros.
     if len(sums) != rows or ((row_sums(codes) != sums) & codes.any(axis=1)).any():
@@ -72,6 +76,28 @@ def read_codes(path: Path, found: RowsFile) -> Codes | None:
     quantizer = Quantizer(told["columns"], told["factors"], bottom, step, told["centroids"])
     bounds = Bounds(told["balance"], cross, own, told["low"], told["high"])
     return Codes(found.header.token, quantizer, bounds, codes)
+
+
+def _orderly(told: dict[str, np.ndarray], columns: int, code_bytes: int) -> bool:
+    """Whether sizes and numbers go together, whoever made the file."""
+    try:
+        cross = told["columns"]
+        pairs = -(-len(cross) // PAIR) + OWN_PAIRS
+        sizes = {
+            "columns": (len(cross),),
+            "factors": (len(cross),),
+            "ladder": (2,),
+            "centroids": (pairs, LEVELS, PAIR),
+            "balance": (PAIR * (pairs - OWN_PAIRS),),
+            "wrong": (2,),
+            "high": told["low"].shape,
+        }
+        numbers = all(told[name].shape == size for name, size in sizes.items())
+        finite = all(np.isfinite(told[name]).all() for name in (*sizes, "low"))
+        inside = cross.dtype == np.int64 and ((cross >= 0) & (cross < columns)).all()
+        return bool(numbers and finite and inside and code_bytes == (pairs * 4 + 7) // 8)
+    except (KeyError, TypeError):
+        return False
 
 
 def erase_codes(path: Path, rows: Iterable[int], token: str) -> None:

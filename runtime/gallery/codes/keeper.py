@@ -10,6 +10,7 @@ from dcaplda.runtime.errors import GalleryError
 from dcaplda.runtime.gallery.codes.coded import Coded
 from dcaplda.runtime.gallery.codes.faiss_lib import needed
 from dcaplda.runtime.gallery.codes.file import erase_codes, read_codes, write_codes
+from dcaplda.runtime.gallery.codes.forms import read_forms
 from dcaplda.runtime.gallery.codes.making import Stopped, make_codes
 from dcaplda.runtime.gallery.stored.rows_file import RowsFile
 
@@ -33,7 +34,7 @@ class Keeper:
     def codes_of(self, found: RowsFile) -> Coded:
         """The codes of a file of rows, read, or made and written."""
         codes = read_codes(self._path, found)
-        if codes is None:
+        if codes is None or codes.conditions != len(read_forms(self._backend).conditions):
             codes = make_codes(self._backend, found, self._stop.is_set)
             write_codes(self._path, codes, self._like)
         return Coded(self._backend, found, codes)

@@ -30,6 +30,11 @@ class Codes:
     bounds: Bounds
     codes: NDArray[np.uint8]
 
+    @property
+    def conditions(self) -> int:
+        """Values of a row that calibration looks at."""
+        return self.bounds.low.shape[1]
+
 
 class Stopped(Exception):
     """The codes are not wanted any more."""

@@ -105,7 +105,13 @@ def read_header(page: bytes) -> Header | None:
         if magic != MAGIC or len(page) != HEADER_BYTES or zlib.crc32(text) != int(crc, 16):
             return None
         found: Any = json.loads(text)
-        return Header(**{field.name: found[field.name] for field in fields(Header)})
+        told = {field.name: found[field.name] for field in fields(Header)}
+        for field in fields(Header):
+            if type(told[field.name]) is not field.type or (
+                field.type is int and told[field.name] < 0
+            ):
+                return None
+        return Header(**told)
     except (ValueError, KeyError, TypeError):
         return None
 

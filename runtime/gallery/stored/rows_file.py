@@ -149,7 +149,17 @@ def open_rows(path: Path, kind: Kind, *, check: bool = True) -> RowsFile | None:
     except (OSError, ValueError):
         return None
     found = RowsFile(header, file, mapped)
-    return found if not check or tables_crc(found.tables) == header.tables_crc else None
+    if check and tables_crc(found.tables) != header.tables_crc:
+        return None
+    return found if _orderly(found) else None
+
+
+def _orderly(found: RowsFile) -> bool:
+    """Whether the tables can be those of a file of rows, whoever made it."""
+    header = found.header
+    ends = ((found.offsets, header.rows), (found.id_ends, header.id_bytes))
+    rising = all(t[0] == 0 and t[-1] == last and (np.diff(t) > 0).all() for t, last in ends)
+    return bool(rising and (np.diff(found.numbers) > 0).all())
 
 
 def erase_rows(path: Path, kind: Kind, numbers: Iterable[int]) -> None:

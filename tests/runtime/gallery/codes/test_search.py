@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from child_tasks import add_speaker
 from coded_world import mild_bundle, people
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from joint_models import joint_bundle, utterances
 
 from dcaplda.runtime import Backend, InputError
@@ -82,6 +84,17 @@ def test_missed_is_what_is_missed(world, tmp_path, monkeypatch) -> None:
     told = sum(min(b.missed, 1.0) for b in quick)
     # An estimate that takes the worst calibration for everybody: more than there are, not less.
     assert 3 <= wrong <= told
+
+
+def test_what_is_proved_is_right(world, tmp_path, monkeypatch) -> None:
+    backend, first, second = world
+    monkeypatch.setattr(coded_search, "CANDIDATES", 300)
+    path = filled(tmp_path / "g.db", backend, first)
+    with Gallery.open(path, backend) as exact, coded(path, backend) as gallery:
+        right, quick = exact.search_many(second, 1), gallery.search_many(second, 1)
+    proved = [(a, b) for a, b in zip(right, quick, strict=True) if b.exact]
+    assert 0.2 * PEOPLE < len(proved) < PEOPLE
+    assert all(names(a) == names(b) for a, b in proved)
 
 
 def test_proved_searches_are_exact(world, tmp_path) -> None:
@@ -223,6 +236,24 @@ def test_damaged_files_do_not_change_answers(world, tmp_path, part: str) -> None
     beside.write_bytes(content.tobytes())
     with coded(path, backend) as gallery:
         assert [names(it) for it in gallery.search_many(second[:100], 1)] == right
+
+
+@given(st.data())
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+def test_no_byte_of_the_files_can_mislead(world, tmp_path_factory, data) -> None:
+    backend, first, second = world
+    folder = tmp_path_factory.mktemp("g")
+    path = filled(folder / "g.db", backend, first[:600])
+    with coded(path, backend) as gallery:
+        right = gallery.search_many(second[:20], 2)
+    beside = folder / data.draw(st.sampled_from(["g.db-rows", "g.db-codes"]))
+    content = bytearray(beside.read_bytes())
+    for place in data.draw(st.lists(st.integers(0, len(content) - 1), max_size=4)):
+        content[place] = data.draw(st.integers(0, 255))
+    end = data.draw(st.one_of(st.just(len(content)), st.integers(0, len(content))))
+    beside.write_bytes(bytes(content[:end]))
+    with coded(path, backend) as gallery:
+        assert gallery.search_many(second[:20], 2) == right
 
 
 def test_joint_bundles_and_their_speakers_of_several_utterances(tmp_path) -> None:
