@@ -52,6 +52,7 @@ class Options(PlaceBundles, Decision, TwoSides):
     )
     top_k: int = option(10, "speakers per test utterance")
     gallery_out: str = option("", "keep the enrolled speakers in this new gallery file")
+    index: str = option("", "codes: for galleries of millions, which need not fit into memory")
     test_place: str = option("", "place of the tests, one of --place-bundles; else none of them")
 
     def check(self) -> None:
@@ -60,6 +61,10 @@ class Options(PlaceBundles, Decision, TwoSides):
             raise ValueError(f"--top-k={self.top_k}: expected at least 1")
         if self.test_place and not self.place_bundles:
             raise ValueError("--test-place needs --place-bundles, which names the places")
+        if self.index not in ("", "codes"):
+            raise ValueError(f"--index={self.index}: expected codes, or nothing for exact searches")
+        if self.index and self.place_bundles:
+            raise ValueError("--index=codes is for speakers of one place, without --place-bundles")
 
 
 def body(options: Options, arguments: list[str], log: Log) -> int:
@@ -83,6 +88,8 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     refuse_strict(options, backend.familiarity)
     if options.place_bundles:
         search, count, prober = _placed(options, enrolled, backend)
+    elif options.index:
+        (search, count), prober = _coded(options, enrolled, backend, log), backend
     else:
         blocks, prober = _speakers(options, enrolled, backend, log), backend
         count = sum(len(block.numbers) for block in blocks)
@@ -122,6 +129,30 @@ def _lines(names: list[str], rankings: "list[Ranking]", needed: float) -> Iterat
                 verdict = " accept" if not place and ranking.posterior >= needed else " reject"
             # The shortest decimal that reads back as the same float32.
             yield f"{name} {match.speaker} {np.float32(match.llr)}{verdict}\n"
+
+
+def _coded(options: Options, enrolled: str, backend: "Backend", log: Log) -> "tuple[Search, int]":
+    """A search by codes in a gallery, and its size."""
+    from dcaplda.runtime.gallery.speakers import Gallery
+    from dcaplda.runtime.tables.vectors import names_vectors
+
+    if names_vectors(enrolled) or options.gallery_out:
+        raise UsageError("--index=codes is for galleries; make one by --gallery-out first")
+    gallery = Gallery.open(enrolled, backend, create=False, index=options.index)
+    if not len(gallery):
+        raise InputError(f"'{enrolled}': the gallery is empty")
+
+    def search(part: "NDArray[np.float32]") -> "list[Ranking]":
+        found = gallery.ranked(part, options.top_k, options.prior)
+        unproved = [it.missed for it in found if not it.exact]
+        if unproved:
+            log.info(
+                f"{len(unproved)} of {len(found)} searches are not proved to be exact; expected to "
+                f"be left out of their top {options.top_k}: {sum(unproved):.2g} speakers in all"
+            )
+        return found
+
+    return search, len(gallery)
 
 
 def _placed(options: Options, enrolled: str, backend: "Backend") -> "tuple[Search, int, Backend]":

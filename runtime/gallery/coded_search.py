@@ -27,6 +27,8 @@ WIDER = 16
 """So many times more are ranked by their codes where probabilities are asked for."""
 MIDDLE = 1024
 """Of these, so many speakers are compared."""
+PROBES_AT_ONCE = 64
+"""Probes whose candidates are in memory."""
 
 
 def rank_coded(
@@ -48,8 +50,11 @@ def rank_coded(
     blocks = memory.parts()[""] if prove or _several(backend, probes) else ()
     if _several(backend, probes):
         return rank(backend, blocks, probes, top_k, prior)
-    search = _Search(backend, memory, store, probes, top_k, prior)
-    found = [search.ranking(number) for number in range(len(probes))]
+    found: list[Ranking] = []
+    for begin in range(0, len(probes), PROBES_AT_ONCE):
+        part = probes[begin : begin + PROBES_AT_ONCE]
+        search = _Search(backend, memory, store, part, top_k, prior)
+        found += [search.ranking(number) for number in range(len(part))]
     open_ones = [number for number, it in enumerate(found) if prove and not it.exact]
     if open_ones:
         everybody = rank(backend, blocks, probes[open_ones], top_k, prior)

@@ -33,8 +33,9 @@ LEAST = 20_000
 """Speakers from which on a gallery has such a file: fewer are read in a tenth of a second."""
 NEWS = 0.1
 """Share of speakers that are not in the file, or not in the gallery any more, to make it anew."""
-LEAST_CODED = 20_000
-"""Speakers from which on there are codes; fewer are compared one and all (bench/codes.py)."""
+LEAST_CODED = 10_000
+"""Speakers from which on there are codes: fewer are compared one and all in less than twice the
+time (bench/codes.py --sizes)."""
 TAIL, CODED_NEWS = 10_000, 0.05
 """Speakers who came or went, at least and as a share of all, to make codes again."""
 

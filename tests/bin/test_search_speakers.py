@@ -14,6 +14,7 @@ from dcaplda.bin.search_speakers import main
 from dcaplda.export import parity
 from dcaplda.export.bundle_writer import export_model
 from dcaplda.runtime import Backend
+from dcaplda.runtime.gallery import side
 from dcaplda.runtime.gallery.speakers import Gallery
 from dcaplda.runtime.tables.vector_writer import write_vectors
 
@@ -225,3 +226,33 @@ def test_missing_may_be_left_out(case: Case) -> None:
     (case.folder / "utt2dur").write_text("\n".join(lines) + "\n")
     assert case.run("--allow-missing", "--top-k=1") == 0
     assert len(case.lines()) == 11
+
+
+def test_codes_find_what_exact_search_finds(case: Case, monkeypatch, capsys) -> None:
+    pytest.importorskip("faiss")
+    monkeypatch.setattr(side, "LEAST_CODED", 500)
+    path = case.folder / "many.db"
+    backend = Backend.load(case.bundle, threads=1)
+    with Gallery.open(path, backend) as gallery:
+        prints = backend.voiceprints(*parity.random_side(DIM, 600, 4))
+        gallery.add_many((f"s{i}", row) for i, row in enumerate(prints))
+    assert case.run("--top-k=200", enroll=str(path)) == 0
+    wanted = case.lines()
+    assert case.run("--top-k=200", "--index=codes", enroll=str(path)) == 0
+    assert [line[:2] for line in case.lines()] == [line[:2] for line in wanted]
+    assert "not proved" not in capsys.readouterr().err
+    assert case.run("--top-k=1", "--index=codes", enroll=str(path)) == 0
+    assert "12 of 12 searches are not proved to be exact" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--index=hnsw"], "--index=hnsw: expected codes"),
+        (["--index=codes", "--place-bundles=p"], "without --place-bundles"),
+        (["--index=codes"], "--index=codes is for galleries; make one by --gallery-out first"),
+    ],
+)
+def test_codes_are_refused_in_a_line(case: Case, options: list[str], message: str, capsys) -> None:
+    assert case.run(*options) == 1
+    assert message in capsys.readouterr().err

@@ -67,14 +67,15 @@ class Coded:
             return np.where(rows < 0, -1, rows + begin), scores
 
         threads = min(self._threads, len(self._shelves))
-        found = list(run_jobs(look, self._shelves, threads))
-        rows = np.concatenate([rows for rows, _ in found], axis=1)
-        scores = np.concatenate([scores for _, scores in found], axis=1)
-        scores = np.where(rows < 0, -np.inf, scores).astype(np.float32)
-        order = np.argsort(-scores, axis=1, kind="stable")[:, :count]
-        return Candidates(
-            np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
-        )
+        rows: Index = np.empty((len(queries), 0), np.int64)
+        scores: Float32 = np.empty((len(queries), 0), np.float32)
+        for found, told in run_jobs(look, self._shelves, threads):
+            rows = np.concatenate([rows, found], axis=1)
+            scores = np.concatenate([scores, np.where(found < 0, -np.inf, told)], axis=1)
+            order = np.argsort(-scores, axis=1, kind="stable")[:, :count]
+            rows = np.take_along_axis(rows, order, axis=1)
+            scores = np.take_along_axis(scores, order, axis=1)
+        return Candidates(rows, scores.astype(np.float32, copy=False))
 
     def speakers(self, rows: Index) -> Index:
         """Whose rows these are, in the same order."""

@@ -99,8 +99,8 @@ def read_header(page: bytes) -> Header | None:
     """What a first page tells; None if it is none, or not as it was written."""
     try:
         magic, rest = page[: len(MAGIC)], page[len(MAGIC) :]
-        told, _, text = rest.partition(b"\n")
-        crc, size = told.split()
+        line, _, text = rest.partition(b"\n")
+        crc, size = line.split()
         text = text[: int(size)]
         if magic != MAGIC or len(page) != HEADER_BYTES or zlib.crc32(text) != int(crc, 16):
             return None
