@@ -5,6 +5,7 @@ them leaves them in one piece (`gallery.db-rows`); the next one reads that, and 
 only what happened since. A file that does not fit the database is made again.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -83,6 +84,8 @@ class SideFile:
         """Write the speakers in memory, of which `known` were in the file, if that is worth it."""
         count, parts = len(memory), memory.parts()
         if count < LEAST or abs(count - known) < NEWS * count or len(parts) > 1:
+            return False
+        if not os.access(self.path.parent, os.W_OK):
             return False
         fit = self._store.fit(memory.seen)
         if fit is None or fit.speakers < count - len(fit.removed):
