@@ -38,7 +38,7 @@ FEWEST_TO_TELL = 5
 """Utterances from which on one voice can be told from a few."""
 ROUNDING = 1e-5
 """Of constants in float32, relative to the largest of them."""
-EMBEDDING_GRAPHS = ("backend", "voiceprint", "verify")
+EMBEDDING_GRAPHS = ("backend", "voiceprint", "verify", "average")
 """Graphs that take embeddings, and so know the place."""
 
 
