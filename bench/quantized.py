@@ -2,7 +2,7 @@
 
     python bench/quantized.py exp/bundle scp:data/dev/xvector.scp data/dev/utt2dur
 
-Every other utterance is enrolled, the rest are tests; differences are from the float32 graph's LLRs.
+Every other utterance is enrolled, the rest are tests; errors are against the float32 graph's LLRs.
 The default depends on the processor: without VNNI, sums of int8 by uint8 saturate.
 """
 
@@ -52,9 +52,8 @@ def main() -> None:
             found = llrs(backend, made, inputs)
             error, size = np.abs(found - whole), made.stat().st_size / graph.stat().st_size
             changed = 100 * float(((found >= 0) != (whole >= 0)).mean())
-            print(
-                f"| {name} | {size:.0%} | {error.max():.2f} | {error.mean():.3f} | {changed:.2f} % |"
-            )
+            words = f"{size:.0%} | {error.max():.2f} | {error.mean():.3f} | {changed:.2f} %"
+            print(f"| {name} | {words} |")
 
 
 def llrs(backend: Backend, graph: Path, inputs: dict[str, Any]) -> np.ndarray:

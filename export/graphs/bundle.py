@@ -294,7 +294,9 @@ def build_graphs(
     enroll = voiceprints(ops, model, compiled, *side(graph, names.ENROLL_PREFIX, "E"))
     test = voiceprints(ops, model, compiled, *side(graph, names.TEST_PREFIX, "T"))
     graph.output(names.LLRS, compare(ops, compiled, enroll, test), ["E", "T"])
-    graphs[names.BACKEND] = graph.build("LLR of every enrolment against every test utterance", facts)
+    graphs[names.BACKEND] = graph.build(
+        "LLR of every enrolment against every test utterance", facts
+    )
 
     graph = Graph(names.VOICEPRINT)
     made = voiceprints(OnnxOps(graph), model, compiled, *side(graph, "", "N"))
@@ -310,7 +312,9 @@ def build_graphs(
     graph = Graph(names.COMPARE)
     sides = graph.input(names.ENROLL, ["E", width]), graph.input(names.TEST, ["T", width])
     graph.output(names.LLRS, compare(OnnxOps(graph), compiled, *sides), ["E", "T"])
-    graphs[names.COMPARE] = graph.build("LLR of every enrolment voiceprint against every test one", facts)
+    graphs[names.COMPARE] = graph.build(
+        "LLR of every enrolment voiceprint against every test one", facts
+    )
 
     graph = Graph(names.PAIRS)
     sides = graph.input(names.ENROLL, ["N", width]), graph.input(names.TEST, ["N", width])

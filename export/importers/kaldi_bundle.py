@@ -39,6 +39,7 @@ def export_backend(backend: KaldiBackend, directory: str | Path) -> float:
             "lda_dim": backend.dim,
             "normalize_input": backend.normalize_input,
             "normalization": backend.normalization,
+            "normalize_before_lda": backend.centre is not None,
         },
         "calibration": {},
         "training": None,
@@ -82,6 +83,8 @@ def random_vectors(backend: KaldiBackend, count: int) -> NDArray[np.float32]:
     wanted = rng.standard_normal((count, backend.dim)) * np.sqrt(1.0 + backend.plda.psi)
     w = wanted @ np.linalg.pinv(backend.plda.transform).T + backend.plda.mean
     vectors = (w - backend.bias) @ np.linalg.pinv(backend.weight).T
+    if backend.centre is not None:
+        vectors = vectors + backend.centre
     return np.asarray(vectors, np.float32)
 
 

@@ -44,6 +44,9 @@ def voiceprints(
         means = ops.group_means(weighted, width + 1, groups)
         mean, mean_count = ops.split(means, [width, 1])
         embeddings, num_utts = mean / mean_count, mean_count * _group_sizes(ops, groups)
+    if backend.centre is not None:
+        width = len(backend.centre)
+        embeddings = ops.normalize(embeddings - backend.centre, width) * np.sqrt(width)
     # A scale commutes with the PLDA's transform, so that both are taken from the input and
     # roundings of w do not pile up.
     u = ops.affine(embeddings, plda.transform @ backend.weight, plda.transform @ backend.bias)
@@ -136,7 +139,9 @@ def build_graphs(backend: "KaldiBackend") -> dict[str, onnx.ModelProto]:
     ops = OnnxOps(graph)
     sides = graph.input(names.ENROLL, ["E", width]), graph.input(names.TEST, ["T", width])
     graph.output(names.LLRS, ops.products(*_factors(ops, backend, *sides)), ["E", "T"])
-    graphs[names.COMPARE] = graph.build("LLR of every enrolment voiceprint against every test one", facts)
+    graphs[names.COMPARE] = graph.build(
+        "LLR of every enrolment voiceprint against every test one", facts
+    )
 
     graph = Graph(names.PAIRS)
     ops = OnnxOps(graph)
