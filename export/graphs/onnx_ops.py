@@ -103,6 +103,25 @@ class Graph:
         """Add a node with one output."""
         return self.nodes(op, *inputs, **attributes)[0]
 
+    def include(self, model: onnx.ModelProto, inputs: Mapping[str, Symbol]) -> dict[str, Symbol]:
+        """The nodes of a finished graph as a part of this one; its outputs by name."""
+        inner = model.graph
+        known = {name: symbol.name for name, symbol in inputs.items()}
+        for tensor in inner.initializer:
+            copy = onnx.TensorProto()
+            copy.CopyFrom(tensor)
+            copy.name = known[tensor.name] = f"inner_{tensor.name}"
+            self._constants[copy.name, tuple(copy.dims), b""] = copy
+        for node in inner.node:
+            made = onnx.NodeProto()
+            made.CopyFrom(node)
+            made.name = f"inner_{node.name}"
+            known |= {name: f"inner_{name}" for name in node.output}
+            made.input[:] = [known[name] for name in node.input]
+            made.output[:] = [known[name] for name in node.output]
+            self._nodes.append(made)
+        return {port.name: Symbol(self, known[port.name]) for port in inner.output}
+
     def build(self, about: str, facts: Mapping[str, str | int | bool]) -> onnx.ModelProto:
         """The finished model, checked by the onnx package; `facts` are its metadata_props."""
         constants = list(self._constants.values())
