@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from dcaplda.bin.common.arguments import need
-from dcaplda.bin.common.option_groups import Joined
+from dcaplda.bin.common.option_groups import Joined, check_not_negative
 from dcaplda.bin.common.options import Log, Tool, option, run
 
 if TYPE_CHECKING:
@@ -39,10 +39,14 @@ class Options(Joined):
     durations: str = option("", "with --bundle: seconds of speech of both sides (utt2dur)")
     enroll_durations: str = option("", "seconds of speech of the enrolment side")
     test_durations: str = option("", "seconds of speech of the test side")
+    score_column: int = option(
+        0, "column of the score, counted from 1; 0: the third, unless others may be meant"
+    )
     prior: float = option(0.01, "prior of a target trial in the cross-entropy that is minimized")
 
     def check(self) -> None:
         """Durations change a bundle, not a score file."""
+        check_not_negative(self, "score_column")
         if any(self.tables()) and not self.bundle:
             raise ValueError("--durations needs --bundle: a score file does not carry them")
         if any(self.tables()) and not all(self.tables()):
@@ -68,14 +72,15 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
         need(USAGE, 1, arguments)
         calibration = score_calibration.load(options.apply)
         with writing(arguments[1]) as stream:
-            count = score_calibration.apply(calibration, arguments[0], stream)
+            count = score_calibration.apply(
+                calibration, arguments[0], stream, options.score_column or None
+            )
         log.info(f"calibrated {count} scores")
         return 0
     need(USAGE, 0, arguments)
     trials, scores, target = arguments
-    calibration = score_calibration.fit(
-        trials, scores, options.prior, Allowance.of(*options.allowed())
-    )
+    allow, column = Allowance.of(*options.allowed()), options.score_column or None
+    calibration = score_calibration.fit(trials, scores, options.prior, allow, column)
     score_calibration.save(calibration, target)
     log.info(_words(calibration))
     return 0
@@ -101,17 +106,17 @@ def _into_bundle(options: Options, arguments: list[str], log: Log) -> int:
     need(USAGE, 2, arguments)
     trials, scores, target = arguments
     checked_place(target)
-    allow = Allowance.of(*options.allowed())
+    allow, column = Allowance.of(*options.allowed()), options.score_column or None
     found: Calibration | DurationCalibration
     if any(options.tables()):
         found = score_calibration.fit_with_durations(
-            trials, scores, options.prior, allow, options.tables()
+            trials, scores, options.prior, allow, options.tables(), column
         )
         score_map = ScoreMap(**asdict(found.terms))
         told = {**asdict(found), **asdict(found.terms)}
         told.pop("terms")
     else:
-        found = score_calibration.fit(trials, scores, options.prior, allow)
+        found = score_calibration.fit(trials, scores, options.prior, allow, column)
         score_map = ScoreMap((found.alpha,), (found.beta,))
         told = asdict(found)
     write_calibrated(options.bundle, target, score_map, told)

@@ -36,10 +36,12 @@ class Calibration:
     """Cllr at the prior, on the very trials that it was fitted on."""
 
 
-def fit(trials: str, scores: str, prior: float, allow: Allowance) -> Calibration:
+def fit(
+    trials: str, scores: str, prior: float, allow: Allowance, column: int | None = None
+) -> Calibration:
     """Fit by linear logistic regression at `prior` (eq. 14) on labelled trials."""
     ids = IdTable()
-    joined = join(read_key(trials, ids, allow), read_scores(scores, ids), allow)
+    joined = join(read_key(trials, ids, allow), read_scores(scores, ids, column=column), allow)
     target, nontarget = joined.split()
     alpha, beta = fit_affine(target, nontarget, prior)
     if not alpha > 0:
@@ -63,11 +65,16 @@ class DurationCalibration:
 
 
 def fit_with_durations(
-    trials: str, scores: str, prior: float, allow: Allowance, tables: tuple[str, str]
+    trials: str,
+    scores: str,
+    prior: float,
+    allow: Allowance,
+    tables: tuple[str, str],
+    column: int | None = None,
 ) -> DurationCalibration:
     """The same by the seconds of speech of both sides, whose `tables` are named."""
     ids = IdTable()
-    joined = join(read_key(trials, ids, allow), read_scores(scores, ids), allow)
+    joined = join(read_key(trials, ids, allow), read_scores(scores, ids, column=column), allow)
     sides = [
         _seconds(table, codes, ids)
         for table, codes in zip(tables, (joined.enroll, joined.test), strict=True)
@@ -128,12 +135,12 @@ def load(path: str) -> Calibration:
     return calibration
 
 
-def apply(calibration: Calibration, scores: str, stream: Writer) -> int:
+def apply(calibration: Calibration, scores: str, stream: Writer, column: int | None = None) -> int:
     """Write the calibrated lines of a score file, in its order, block by block."""
     import polars as pl
 
     count = 0
-    for enroll, test, values in score_blocks(scores):
+    for enroll, test, values in score_blocks(scores, column):
         with np.errstate(over="ignore", invalid="ignore"):
             llrs = apply_affine(values, calibration.alpha, calibration.beta).astype(np.float32)
         if not np.isfinite(llrs).all():

@@ -36,6 +36,7 @@ MAY_IMPORT = {
     "runtime.joint": "runtime.ground",
     "runtime": "runtime.ground runtime.bundle runtime.extractors runtime.trials runtime.joint",
     "runtime.gallery": "runtime.ground runtime.bundle runtime.extractors runtime.trials runtime",
+    "runtime.people": "runtime.ground runtime.tables runtime.gallery runtime",
     "runtime.surveys": "runtime.ground runtime.bundle runtime.joint runtime",
     "audio.signal": "runtime.ground",
     "audio.network": "runtime.ground audio.signal",

@@ -122,7 +122,7 @@ class Graph:
             self._nodes.append(made)
         return {port.name: Symbol(self, known[port.name]) for port in inner.output}
 
-    def build(self, about: str, facts: Mapping[str, str | int | bool]) -> onnx.ModelProto:
+    def build(self, about: str, facts: Mapping[str, object]) -> onnx.ModelProto:
         """The finished model, checked by the onnx package; `facts` are its metadata_props."""
         constants = list(self._constants.values())
         model = helper.make_model(
