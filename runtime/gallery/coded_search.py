@@ -13,6 +13,7 @@ from dcaplda.runtime.gallery.codes.evidence import Total, estimated, known, post
 from dcaplda.runtime.gallery.memory import CodedMemory
 from dcaplda.runtime.gallery.search import Match, Ranking, check_search, graph_tile, rank
 from dcaplda.runtime.gallery.store import GalleryStore
+from dcaplda.runtime.gallery.sums import read_row
 from dcaplda.runtime.gallery.top_matches import TopMatches, place_lookup, search_blocks
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ class _Search:
         for place, speaker in enumerate(speakers.tolist()):
             part = rows[offsets[place] : offsets[place + 1]]
             if not whole[place]:
-                row = self.store.row(int(found.numbers[speaker]))
+                row = self._row(int(found.numbers[speaker]))
                 if row is None:  # removed at this moment, and erased
                     continue
                 part = np.frombuffer(row[1], rows.dtype).reshape(-1, rows.shape[1])
@@ -172,11 +173,14 @@ class _Search:
         llrs = graph_tile(self.backend, 1)(self.probes[number : number + 1], rows)[0]
         return np.where(whole, _means(llrs, offsets), np.float32(np.nan))
 
+    def _row(self, number: int) -> tuple[str, bytes] | None:
+        return self.store.read(lambda cursor: read_row(cursor, number, self.store.path))
+
     def _name(self, speaker: int) -> str | None:
         found = self.memory.coded.rows_file
         name = found.id_of(speaker)
         if name is None:
-            row = self.store.row(int(found.numbers[speaker]))
+            row = self._row(int(found.numbers[speaker]))
             name = None if row is None else row[0]
         return name
 

@@ -8,6 +8,7 @@ only what happened since. A file that does not fit the database is made again.
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,8 +20,9 @@ from dcaplda.runtime.gallery.memory import CodedMemory, Memory
 from dcaplda.runtime.gallery.schema import Changes, Position
 from dcaplda.runtime.gallery.store import GalleryStore
 from dcaplda.runtime.gallery.stored.layout import Kind
-from dcaplda.runtime.gallery.stored.rows_file import RowsFile, erase_rows, open_rows
+from dcaplda.runtime.gallery.stored.rows_file import Fit, RowsFile, erase_rows, open_rows
 from dcaplda.runtime.gallery.stored.writing import Piece, write_rows
+from dcaplda.runtime.gallery.sums import read_crcs, read_fit
 from dcaplda.runtime.values import shown
 
 if TYPE_CHECKING:
@@ -47,14 +49,20 @@ class SideFile:
     def __init__(self, store: GalleryStore, kind: Kind) -> None:
         self._store = store
         self.kind = kind
-        self.path = store.beside(SUFFIX)
+        self.path = beside(store, SUFFIX)
+
+    def _fit(self, until: Position) -> Fit | None:
+        return self._store.read(lambda cursor: read_fit(cursor, until))
+
+    def _crcs(self, after: int = 0) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+        return self._store.read(lambda cursor: read_crcs(cursor, after))
 
     def fitting(self) -> tuple[RowsFile, NDArray[np.int64]] | None:
         """The file, if it is whole and fits the database, and who of it was removed since."""
         found = open_rows(self.path, self.kind)
         if found is None:
             return None
-        fit = self._store.fit(position_of(found))
+        fit = self._fit(position_of(found))
         if fit is None or not found.fits(fit):
             return None
         return found, found.where(fit.removed)
@@ -87,11 +95,11 @@ class SideFile:
             return False
         if not os.access(self.path.parent, os.W_OK):
             return False
-        fit = self._store.fit(memory.seen)
+        fit = self._fit(memory.seen)
         if fit is None or fit.speakers < count - len(fit.removed):
             return False  # some have no checksums
         try:
-            self.write(memory.seen, pieces(parts[""]), *self._store.crcs())
+            self.write(memory.seen, pieces(parts[""]), *self._crcs())
         except OSError:
             return False  # a folder that others own, a full disk: everything works without
         return True
@@ -110,7 +118,7 @@ class SideFile:
             found = np.minimum(np.searchsorted(numbers, asked), max(len(numbers) - 1, 0))
             return np.where(numbers[found] == asked, crcs[found], 0).astype(np.uint32)
 
-        position, like = (seen.number, seen.step), self._store.beside("")
+        position, like = (seen.number, seen.step), Path(self._store.file)
         write_rows(self.path, self.kind, position, made, of, like)
 
     def newer(self) -> Memory | None:
@@ -168,7 +176,7 @@ class CodedSide(SideFile):
     def _stream(self, empty: Memory) -> bool:
         """Write the file of rows out of the database, unless that has only a few speakers."""
         # First: whoever comes between this and the reading is left to be read as news.
-        numbers, crcs = self._store.crcs()
+        numbers, crcs = self._crcs()
         if len(numbers) < LEAST_CODED:
             return False
 
@@ -220,7 +228,7 @@ class CodedSide(SideFile):
             tables = memory.coded.rows_file.tables
             numbers, crcs = tables["numbers"], tables["crcs"]
             after = memory.coded.rows_file.header.number
-        news = self._store.crcs(after)
+        news = self._crcs(after)
         made = self.keeper.going_on(pieces(memory.parts()[""]))
         both = np.concatenate([numbers, news[0]]), np.concatenate([crcs, news[1]])
         self.write(memory.seen, made, *both)
@@ -259,7 +267,12 @@ def side_file(store: GalleryStore, backend: "Backend", index: str | None) -> Sid
         return SideFile(store, kind)
     from dcaplda.runtime.gallery.codes.keeper import Keeper
 
-    return CodedSide(store, kind, Keeper(backend, store.beside(CODES_SUFFIX), store.beside("")))
+    return CodedSide(store, kind, Keeper(backend, beside(store, CODES_SUFFIX), Path(store.file)))
+
+
+def beside(store: GalleryStore, suffix: str) -> Path:
+    """The name of a file that goes with a gallery."""
+    return Path(store.file + suffix)
 
 
 def position_of(found: RowsFile) -> Position:

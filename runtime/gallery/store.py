@@ -13,9 +13,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dcaplda.runtime.errors import GalleryError
 from dcaplda.runtime.extractors.note import ExtractorNote
 from dcaplda.runtime.gallery.connection import Connection, patiently, snapshot, transaction
@@ -39,15 +36,12 @@ from dcaplda.runtime.gallery.schema import (
     read_warnings,
     write_place,
 )
-from dcaplda.runtime.gallery.stored.rows_file import Fit
 from dcaplda.runtime.gallery.sums import (
     SUMS_SCHEMA,
     check_index,
     check_sum,
     checked,
     columns,
-    read_crcs,
-    read_fit,
     write_sum,
 )
 
@@ -226,6 +220,15 @@ class GalleryStore:
 
         return self._connection.use(lambda it: snapshot(it, found))
 
+    @property
+    def file(self) -> str:
+        """The file, wherever the process goes."""
+        return self._connection.file
+
+    def read(self, query: Callable[[sqlite3.Cursor], Result]) -> Result:
+        """What a query finds, all of one moment."""
+        return self._connection.use(lambda it: snapshot(it, query))
+
     def data_version(self) -> tuple[int, int]:
         """Something that changes when another process has changed the file."""
 
@@ -240,32 +243,6 @@ class GalleryStore:
         return self._connection.use(
             lambda it: snapshot(it, lambda cursor: take(_changes(cursor, since, self.path)))
         )
-
-    def beside(self, suffix: str) -> Path:
-        """The name of a file that goes with this one."""
-        return Path(self._connection.file + suffix)
-
-    def fit(self, until: Position) -> Fit | None:
-        """What is there of the speakers up to a position; None if checksums are missing."""
-        return self._connection.use(lambda it: snapshot(it, lambda cursor: read_fit(cursor, until)))
-
-    def crcs(self, after: int = 0) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-        """Numbers of speakers above `after`, ascending, and their checksums."""
-        return self._connection.use(lambda it: snapshot(it, lambda at: read_crcs(at, after)))
-
-    def row(self, number: int) -> tuple[str, bytes] | None:
-        """Id and voiceprints of the speaker of that number; None if it is not there."""
-
-        def found(cursor: sqlite3.Cursor) -> tuple[str, bytes] | None:
-            wanted, tables = columns(cursor.connection)
-            query = f"SELECT {wanted} FROM {tables} WHERE speakers.number = ?"
-            row = cursor.execute(query, (number,)).fetchone()
-            if row is None:
-                return None
-            check_sum(row, read_places(cursor.connection, "= ?", number).get(number, ""), self.path)
-            return row[1], row[2]
-
-        return self._connection.use(lambda it: snapshot(it, found))
 
     def close(self) -> None:
         """Close the file for good."""

@@ -13,7 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcaplda.runtime.errors import GalleryError
-from dcaplda.runtime.gallery.schema import COUNT, SPEAKERS_AT_ONCE, Position, miscounted
+from dcaplda.runtime.gallery.schema import (
+    COUNT,
+    SPEAKERS_AT_ONCE,
+    Position,
+    miscounted,
+    read_places,
+)
 from dcaplda.runtime.gallery.stored.rows_file import Fit
 
 SUMS_SCHEMA = ("CREATE TABLE IF NOT EXISTS sums(number INTEGER PRIMARY KEY, crc INTEGER NOT NULL)",)
@@ -85,14 +91,6 @@ def checked(
         yield [(number, name, data) for number, name, data, _ in rows]
 
 
-def check_index(connection: sqlite3.Connection, path: str) -> None:
-    """Refuse a file in which a speaker is not found under its own id, or an id is nobody's."""
-    if any(found for (found,) in connection.execute(_LOST)):
-        raise GalleryError(f"{path}: its index of ids is damaged; restore a copy")
-    if any(found for (found,) in connection.execute(_MORE)):
-        raise miscounted(path)
-
-
 def read_fit(cursor: sqlite3.Cursor, until: Position) -> Fit | None:
     """What a file of rows of that position is compared with; None without checksums."""
     if not has_sums(cursor.connection):
@@ -114,6 +112,25 @@ def read_crcs(cursor: sqlite3.Cursor, after: int) -> tuple[NDArray[np.int64], ND
         parts += [np.array(rows, np.int64) for rows in chunks]
     pairs = np.concatenate(parts)
     return pairs[:, 0].copy(), pairs[:, 1].astype(np.uint32)
+
+
+def read_row(cursor: sqlite3.Cursor, number: int, path: str) -> tuple[str, bytes] | None:
+    """Id and voiceprints of the speaker of that number; None if it is not there."""
+    wanted, tables = columns(cursor.connection)
+    query = f"SELECT {wanted} FROM {tables} WHERE speakers.number = ?"
+    row = cursor.execute(query, (number,)).fetchone()
+    if row is None:
+        return None
+    check_sum(row, read_places(cursor.connection, "= ?", number).get(number, ""), path)
+    return row[1], row[2]
+
+
+def check_index(connection: sqlite3.Connection, path: str) -> None:
+    """Refuse a file in which a speaker is not found under its own id, or an id is nobody's."""
+    if any(found for (found,) in connection.execute(_LOST)):
+        raise GalleryError(f"{path}: its index of ids is damaged; restore a copy")
+    if any(found for (found,) in connection.execute(_MORE)):
+        raise miscounted(path)
 
 
 def _crc(number: int | None, name: str, data: bytes, place: str) -> int:
