@@ -7,14 +7,16 @@ changes put new blocks in place of old ones and never touch a row that a search 
 
 import bisect
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dcaplda.runtime.checks import VOICEPRINT, long_row, row_without_ones
 from dcaplda.runtime.errors import GalleryError
+from dcaplda.runtime.gallery.stored.rows_file import RowsFile
 
 BLOCK_BYTES = 6 << 20
 """Size of a block: it stays in a core's share of the cache while it is searched."""
@@ -115,6 +117,28 @@ def _long_row(values: NDArray[np.floating]) -> int | None:
     return long_row(values, longest)
 
 
+class FileIds(Sequence[str]):
+    """Ids of some speakers of a file, read when they are asked for; empty of who was erased."""
+
+    def __init__(self, found: RowsFile, begin: int, end: int) -> None:
+        self._found, self._speakers = found, range(begin, end)
+
+    def __len__(self) -> int:
+        return len(self._speakers)
+
+    @overload
+    def __getitem__(self, which: int) -> str: ...
+
+    @overload
+    def __getitem__(self, which: slice) -> list[str]: ...
+
+    def __getitem__(self, which: int | slice) -> str | list[str]:
+        if isinstance(which, slice):
+            chosen = self._speakers[which]
+            return self._found.whole_ids(chosen.start, chosen.stop) if chosen else []
+        return self._found.id_of(self._speakers[which])
+
+
 class VoiceprintBlocks:
     """All speakers of a gallery. One thread may change it at a time; any may read `blocks`."""
 
@@ -167,19 +191,16 @@ class VoiceprintBlocks:
             begin += count
         self.blocks = tuple(blocks)
 
-    def adopt(
-        self,
-        numbers: NDArray[np.int64],
-        ids: list[str],
-        offsets: NDArray[np.int64],
-        read: Callable[[NDArray[np.floating]], None],
-    ) -> None:
-        """Add a block of speakers that were checked before; `read` fills their rows."""
-        block = self._empty(max(self.block_rows, int(offsets[-1])))
-        read(block.rows[: offsets[-1]])
-        filled = Filled(int(offsets[-1]))
-        made = replace(block, numbers=numbers, ids=ids, offsets=offsets, filled=filled)
-        self.blocks = (*self.blocks, made)
+    def adopt(self, found: RowsFile) -> None:
+        """Add the speakers of a file, which were checked; their rows and ids stay there."""
+        made = list(self.blocks)
+        for begin, end in found.cuts(self.block_rows):
+            first = int(found.offsets[begin])
+            offsets = found.offsets[begin : end + 1] - first
+            rows = found.rows[first : first + int(offsets[-1])]
+            ids: Any = FileIds(found, begin, end)
+            made.append(Block(rows, found.numbers[begin:end], ids, offsets, Filled(len(rows))))
+        self.blocks = tuple(made)
 
     def _empty(self, capacity: int) -> Block:
         none = np.empty(0, np.int64)

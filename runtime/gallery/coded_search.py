@@ -179,10 +179,10 @@ class _Search:
     def _name(self, speaker: int) -> str | None:
         found = self.memory.coded.rows_file
         name = found.id_of(speaker)
-        if name is None:
-            row = self._row(int(found.numbers[speaker]))
-            name = None if row is None else row[0]
-        return name
+        if name:
+            return name
+        row = self._row(int(found.numbers[speaker]))
+        return None if row is None else row[0]
 
     def _tail(self, number: int) -> tuple[Float32, Index, Sequence[str]]:
         blocks = self.memory.tail

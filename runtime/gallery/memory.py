@@ -4,18 +4,17 @@ What is in memory never changes: news give a new object, which takes the old one
 step. So an interrupt leaves the one or the other, and a search has all of one moment.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dcaplda.runtime.errors import GalleryError
-from dcaplda.runtime.gallery.blocks import Block, Filled, Shape, VoiceprintBlocks
+from dcaplda.runtime.gallery.blocks import Block, Shape, VoiceprintBlocks
 from dcaplda.runtime.gallery.schema import Changes, Position, Row
-from dcaplda.runtime.gallery.stored.rows_file import RowsFile
 
 if TYPE_CHECKING:
     from dcaplda.runtime.gallery.codes.coded import Coded
@@ -109,44 +108,8 @@ class CodedMemory(Memory):
 
     @cached_property
     def _mapped(self) -> tuple[Block, ...]:
-        found = self.coded.rows_file
-        holder = VoiceprintBlocks(self.path, self.shape)
-        made: list[Block] = []
-        for begin, end in found.cuts(holder.block_rows):
-            first = int(found.offsets[begin])
-            offsets = found.offsets[begin : end + 1] - first
-            rows = found.rows[first : first + int(offsets[-1])]
-            ids: Any = _Ids(found, begin, end)
-            block = Block(rows, found.numbers[begin:end], ids, offsets, Filled(len(rows)))
-            lost = self.gone[np.searchsorted(self.gone, begin) : np.searchsorted(self.gone, end)]
-            if len(lost):
-                holder.blocks = (block,)
-                holder.remove(found.numbers[lost].tolist())
-                made += holder.blocks
-            else:
-                made.append(block)
-        return tuple(made)
-
-
-class _Ids(Sequence[str]):
-    """Ids of some speakers of a file, read when they are asked for."""
-
-    def __init__(self, found: RowsFile, begin: int, end: int) -> None:
-        self._found, self._begin, self._end = found, begin, end
-
-    def __len__(self) -> int:
-        return self._end - self._begin
-
-    @overload
-    def __getitem__(self, which: int) -> str: ...
-
-    @overload
-    def __getitem__(self, which: slice) -> list[str]: ...
-
-    def __getitem__(self, which: int | slice) -> str | list[str]:
-        if isinstance(which, slice):
-            return self._found.ids(self._begin, self._end)[which]
-        return self._found.ids(self._begin + which, self._begin + which + 1)[0]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self[:])
+        made = self._holding(())
+        made.adopt(self.coded.rows_file)
+        if len(self.gone):
+            made.remove(self.coded.rows_file.numbers[self.gone].tolist())
+        return made.blocks

@@ -75,17 +75,10 @@ class SideFile:
         found, gone = fitting
         made = VoiceprintBlocks(empty.path, empty.shape)
         for begin, end in found.cuts(made.block_rows):
-            first = int(found.offsets[begin])
-            offsets = found.offsets[begin : end + 1] - first
-            made.adopt(
-                found.numbers[begin:end].copy(),
-                found.ids(begin, end),
-                offsets,
-                lambda out, first=first: found.read(first, out),  # type: ignore[misc]
-            )
-            rows = made.blocks[-1].rows[: offsets[-1]]
+            rows = found.rows[found.offsets[begin] : found.offsets[end]]
             if np.setdiff1d(found.altered(begin, end, rows), gone).size:
                 return empty  # a bit flipped, or somebody is removed at this moment
+        made.adopt(found)
         return replace(empty, blocks={"": made.blocks}, seen=position_of(found))
 
     def keep(self, memory: Memory, known: int) -> bool:

@@ -18,6 +18,7 @@ from dcaplda.runtime.gallery.schema import Entry
 from dcaplda.runtime.gallery.search import Matches, Ranking, needed_posterior, rank
 from dcaplda.runtime.gallery.side import check_index, side_file
 from dcaplda.runtime.gallery.store import GalleryStore
+from dcaplda.runtime.gallery.top_matches import Erased
 from dcaplda.runtime.values import is_word, word
 from dcaplda.runtime.verification import Speaker
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 Float32 = NDArray[np.float32]
 
+TRIES = 10
+"""Of a search in whose middle speakers are removed."""
 MODEL_ITSELF = "(the model itself)"
 """Name of the place of which a gallery's own model knows nothing."""
 
@@ -146,7 +149,7 @@ class Gallery:
         parts = self._snapshot()
         if len(parts) == 1:
             for block in parts[0].blocks:
-                yield from block.ids[: len(block.numbers)]
+                yield from filter(None, block.ids[: len(block.numbers)])
             return
         blocks = [block for part in parts for block in part.blocks]
         named = [pair for b in blocks for pair in zip(b.numbers.tolist(), b.ids, strict=False)]
@@ -212,6 +215,20 @@ class Gallery:
         prove: bool = False,
     ) -> list[Ranking]:
         """The best speakers of each probe, or of each row of a matrix of the gallery's model."""
+        for _ in range(TRIES):
+            try:
+                return self._ranked(probes, top_k, prior, prove)
+            except Erased:  # removed meanwhile by another process: without it, then
+                continue
+        return self._ranked(probes, top_k, prior, prove)
+
+    def _ranked(
+        self,
+        probes: Sequence[Speaker | ArrayLike] | Float32,
+        top_k: int,
+        prior: float | None,
+        prove: bool,
+    ) -> list[Ranking]:
         if isinstance(probes, np.ndarray):
             matrix = self.backend.checked_voiceprints(probes, "probes")
             places = [""] * len(matrix)

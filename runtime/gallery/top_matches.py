@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dcaplda.runtime.errors import GalleryError
 from dcaplda.runtime.gallery.blocks import Block, widen
 from dcaplda.runtime.trials.tiles import run_jobs
 
@@ -196,13 +197,20 @@ class _LogSum:
         self.value = np.logaddexp(self.value, top + np.log(total))
 
 
+class Erased(GalleryError):
+    """Somebody removed a speaker, and erased it from the file that is searched."""
+
+
 def place_lookup(blocks: Sequence[Block]) -> Callable[[Index], Iterator[str]]:
-    """Turn places in the blocks into ids."""
+    """Turn places in the blocks into ids; raises Erased if one of them is no more."""
     edges = np.cumsum([0] + [len(block.numbers) for block in blocks])
 
     def ids(places: Index) -> Iterator[str]:
         owners = np.searchsorted(edges, places, side="right") - 1
         for owner, place in zip(owners.tolist(), places.tolist(), strict=True):
-            yield blocks[owner].ids[place - int(edges[owner])]
+            name = blocks[owner].ids[place - int(edges[owner])]
+            if not name:
+                raise Erased("a speaker was removed while it was compared; search again")
+            yield name
 
     return ids

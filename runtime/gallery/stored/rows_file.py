@@ -36,9 +36,8 @@ class Fit(NamedTuple):
 class RowsFile:
     """Speakers i = 0, 1, ... with rows offsets[i] to offsets[i + 1], in the order of numbers."""
 
-    def __init__(self, header: Header, file: io.FileIO, mapped: mmap.mmap) -> None:
+    def __init__(self, header: Header, mapped: mmap.mmap) -> None:
         self.header = header
-        self._file = file
         self._mapped = mapped
         places = header.places()
         tables = {}
@@ -60,16 +59,6 @@ class RowsFile:
     def __len__(self) -> int:
         """Speakers."""
         return self.header.speakers
-
-    def read(self, first: int, out: NDArray[np.floating]) -> None:
-        """Copy the rows from number `first` on; faster than through the mapping."""
-        view = out.data.cast("B")
-        self._file.seek(HEADER_BYTES + first * self.header.kind.row_bytes)
-        while len(view):
-            count = self._file.readinto(view)
-            if not count:
-                raise EOFError
-            view = view[count:]
 
     def ids_text(self, begin: int, end: int) -> bytes:
         """Ids of some speakers, one a line."""
@@ -106,11 +95,23 @@ class RowsFile:
             rows = self.rows[np.repeat(begins - offsets[:-1], sizes) + np.arange(offsets[-1])]
         return rows, offsets, speaker_sums(rows, offsets) == self.tables["sums"][speakers]
 
-    def id_of(self, speaker: int) -> str | None:
-        """The id of a speaker; None if it is not as it was written."""
-        if self._altered_ids(speaker, speaker + 1).any():
-            return None
-        return self.ids(speaker, speaker + 1)[0]
+    def whole_ids(self, begin: int, end: int) -> list[str]:
+        """Ids of a range, empty of who was erased."""
+        names = self.ids(begin, end)  # before the look at who is erased, not after
+        for place in np.flatnonzero(self._altered_ids(begin, end)).tolist():
+            names[place] = ""
+        return names
+
+    def id_of(self, speaker: int) -> str:
+        """The id of a speaker; empty if it is not as it was written, but erased.
+
+        Ids are erased before rows: who has read a row that was erased finds no id afterwards.
+        """
+        begin, end = (int(it) + self._ids_begin for it in self.id_ends[speaker : speaker + 2])
+        text = self._mapped[begin:end]
+        if sum(text) != self.tables["id_sums"][speaker]:
+            return ""
+        return text[:-1].decode("utf-8", "surrogatepass")
 
     def cuts(self, most: int) -> Iterator[tuple[int, int]]:
         """All speakers in ranges of at most so many rows, or of one speaker who has more."""
@@ -140,15 +141,15 @@ class RowsFile:
 def open_rows(path: Path, kind: Kind, *, check: bool = True) -> RowsFile | None:
     """The file of such voiceprints; None if there is none that is whole."""
     try:
-        file = open(path, "rb", buffering=0)
-        header = read_header(file.read(HEADER_BYTES))
-        size = os.fstat(file.fileno()).st_size
-        if header is None or header.kind != kind or header.size() != size:
-            return None
-        mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+        with open(path, "rb") as file:
+            header = read_header(file.read(HEADER_BYTES))
+            size = os.fstat(file.fileno()).st_size
+            if header is None or header.kind != kind or header.size() != size:
+                return None
+            mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
     except (OSError, ValueError):
         return None
-    found = RowsFile(header, file, mapped)
+    found = RowsFile(header, mapped)
     if check and tables_crc(found.tables) != header.tables_crc:
         return None
     return found if _orderly(found) else None
@@ -175,10 +176,10 @@ def erase_rows(path: Path, kind: Kind, numbers: Iterable[int]) -> None:
         if file.read(HEADER_BYTES) != found.header.packed():
             return  # another one has taken its place, whose maker looks for removals itself
         for speaker in gone.tolist():
+            first, last = found.id_ends[[speaker, speaker + 1]].tolist()
+            blank(file, begin + first, last - first - 1, b"\0")
             first, last = found.offsets[[speaker, speaker + 1]].tolist()
             blank(file, HEADER_BYTES + first * size, (last - first) * size, b"\0")
-            first, last = found.id_ends[[speaker, speaker + 1]].tolist()
-            blank(file, begin + first, last - first - 1, b"-")
         os.fsync(file.fileno())
 
 
