@@ -20,7 +20,8 @@ from dcaplda.runtime import Backend, DcapldaError, InputError
 from dcaplda.runtime.errors import GalleryError
 from dcaplda.runtime.gallery.blocks import Shape, VoiceprintBlocks, widen
 from dcaplda.runtime.gallery.schema import PAGE_BYTES
-from dcaplda.runtime.gallery.speakers import Gallery, Match
+from dcaplda.runtime.gallery.search import Match
+from dcaplda.runtime.gallery.speakers import Gallery
 from dcaplda.runtime.gallery.top_matches import search_blocks
 from dcaplda.runtime.verification import Speaker
 
