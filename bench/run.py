@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-HELPERS = {"run", "models", "timing"}
+HELPERS = {"run", "models", "people", "timing"}
 
 
 def main() -> int:

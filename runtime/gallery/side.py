@@ -5,6 +5,7 @@ them leaves them in one piece (`gallery.db-rows`); the next one reads that, and 
 only what happened since. A file that does not fit the database is made again.
 """
 
+import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -108,7 +109,9 @@ class SideFile:
 
         def of(asked: NDArray[np.int64]) -> NDArray[np.uint32]:
             # Who is not there any more was removed after that moment, which is noted.
-            found = np.minimum(np.searchsorted(numbers, asked), max(len(numbers) - 1, 0))
+            if not len(numbers):
+                return np.zeros(len(asked), np.uint32)
+            found = np.minimum(np.searchsorted(numbers, asked), len(numbers) - 1)
             return np.where(numbers[found] == asked, crcs[found], 0).astype(np.uint32)
 
         position, like = (seen.number, seen.step), Path(self._store.file)
@@ -131,7 +134,8 @@ class SideFile:
         except PermissionError:
             pass  # of a reader; whoever removed them, or opens the gallery next, may
         except OSError:
-            self.path.unlink(missing_ok=True)  # what cannot be overwritten
+            with contextlib.suppress(OSError):
+                self.path.unlink(missing_ok=True)  # what cannot be overwritten
 
 
 class CodedSide(SideFile):

@@ -36,14 +36,15 @@ class Keeper:
         codes = read_codes(self._path, found)
         if codes is None or codes.conditions != len(read_forms(self._backend).conditions):
             codes = make_codes(self._backend, found, self._stop.is_set)
-            write_codes(self._path, codes, self._like)
+            with contextlib.suppress(OSError):  # a full disk: they are made again the next time
+                write_codes(self._path, codes, self._like)
         return Coded(self._backend, found, codes)
 
     def erase(self, found: RowsFile, numbers: Iterable[int]) -> None:
         """Overwrite the codes of speakers who were removed."""
         speakers = found.where(numbers).tolist()
         rows = [row for i in speakers for row in range(*found.offsets[[i, i + 1]].tolist())]
-        with contextlib.suppress(PermissionError):
+        with contextlib.suppress(OSError):  # of a reader; whoever opens the gallery next may
             erase_codes(self._path, rows, found.header.token)
 
     def fresh(self) -> Coded | None:
