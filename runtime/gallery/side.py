@@ -38,8 +38,8 @@ LEAST = 20_000
 NEWS = 0.1
 """Share of speakers that are not in the file, or not in the gallery any more, to make it anew."""
 LEAST_CODED = 10_000
-"""Speakers from which on there are codes: fewer are compared one and all in less than twice the
-time (bench/codes.py --sizes)."""
+"""Speakers from which on there are codes: fewer are compared one and all in 2 ms or less, which is
+at most twice what codes take (bench/codes.py --sizes)."""
 TAIL, CODED_NEWS = 10_000, 0.05
 """Speakers who came or went, at least and as a share of all, to make codes again."""
 

@@ -239,7 +239,7 @@ def test_damaged_files_do_not_change_answers(world, tmp_path, part: str) -> None
 
 
 @given(st.data())
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 def test_no_byte_of_the_files_can_mislead(world, tmp_path_factory, data) -> None:
     backend, first, second = world
     folder = tmp_path_factory.mktemp("g")
