@@ -39,6 +39,9 @@ class Options(Joined):
     durations: str = option("", "with --bundle: seconds of speech of both sides (utt2dur)")
     enroll_durations: str = option("", "seconds of speech of the enrolment side")
     test_durations: str = option("", "seconds of speech of the test side")
+    spk2utt: str = option(
+        "", "with --durations: models of several utterances, 'name utt1 utt2 ...'"
+    )
     score_column: int = option(
         0, "column of the score, counted from 1; 0: the third, unless others may be meant"
     )
@@ -51,6 +54,8 @@ class Options(Joined):
             raise ValueError("--durations needs --bundle: a score file does not carry them")
         if any(self.tables()) and not all(self.tables()):
             raise ValueError("durations are needed of both sides: give --durations, or both others")
+        if self.spk2utt and not any(self.tables()):
+            raise ValueError("--spk2utt needs --durations, for the seconds of its models")
         if self.apply and self.bundle:
             raise ValueError("--apply and --bundle: one or the other")
 
@@ -110,7 +115,7 @@ def _into_bundle(options: Options, arguments: list[str], log: Log) -> int:
     found: Calibration | DurationCalibration
     if any(options.tables()):
         found = score_calibration.fit_with_durations(
-            trials, scores, options.prior, allow, options.tables(), column
+            trials, scores, options.prior, allow, options.tables(), column, options.spk2utt
         )
         score_map = ScoreMap(**asdict(found.terms))
         told = {**asdict(found), **asdict(found.terms)}

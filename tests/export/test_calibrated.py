@@ -140,6 +140,30 @@ def test_the_tool_finds_how_durations_act(tmp_path, sources, timed_trials) -> No
     assert told[0]["cllr"] < told[1]["cllr"]
 
 
+def test_models_have_the_geometric_mean_of_their_seconds(tmp_path, sources, timed_trials) -> None:
+    """Enrolment names that no table of durations knows, but --spk2utt does."""
+    trials, scores, durations, *_ = timed_trials
+    common = ["--prior=0.5", f"--bundle={sources['plda']}"]
+    files = [str(trials), str(scores)]
+    (tmp_path / "spk2utt").write_text("".join(f"m{i} u{i} a{i} b{i}\n" for i in range(80)))
+    told = dict(line.split() for line in durations.read_text().splitlines())
+    more = "".join(
+        f"a{i} {2 * float(told[f'u{i}'])}\nb{i} {0.5 * float(told[f'u{i}'])}\n" for i in range(80)
+    )
+    durations.write_text(durations.read_text() + more)
+    assert calibrate([f"--durations={durations}", *common, *files, str(tmp_path / "one")]) == 0
+    for path in (trials, scores):
+        lines = path.read_text().splitlines()
+        path.write_text("".join(f"m{line[1:]}\n" for line in lines))
+    options = [f"--durations={durations}", f"--spk2utt={tmp_path}/spk2utt"]
+    assert calibrate([*options, *common, *files, str(tmp_path / "two")]) == 0
+    one, two = (
+        json.loads((tmp_path / name / "model.json").read_text())["calibration"]["scored_by"]
+        for name in ("one", "two")
+    )
+    assert one["scale"] == pytest.approx(two["scale"]) and one["cllr"] == pytest.approx(two["cllr"])
+
+
 def test_bad_requests_are_one_line(tmp_path, sources, timed_trials, capsys) -> None:
     trials, scores, durations, *_ = timed_trials
     files = [str(trials), str(scores), str(tmp_path / "b")]
