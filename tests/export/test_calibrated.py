@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from golden import EXTRACTS
 from joint_models import joint_bundle
+from onnx.reference import ReferenceEvaluator
 from random_models import DIM, random_model
 
 from dcaplda.bin.calibrate_scores import main as calibrate
@@ -90,6 +91,26 @@ def test_every_way_gives_calibrated_llrs(tmp_path, rng, sources, name, score_map
     assert manifest["calibration"]["scored_by"] == {"prior": 0.1}
     one, other = (Backend.load(path).info.fingerprint for path in (source, tmp_path / "b"))
     assert one != other
+
+
+@pytest.mark.parametrize("score_map", [AFFINE, TIMED], ids=["affine", "durations"])
+def test_calibrated_graphs_run_elsewhere(tmp_path, rng, sources, score_map) -> None:
+    """voiceprint, average and compare in the reference evaluator, within 1e-4 of onnxruntime."""
+    write_calibrated(sources["full"], tmp_path / "b", score_map, {})
+    backend = Backend.load(tmp_path / "b")
+    graphs = {
+        name: ReferenceEvaluator(str(tmp_path / "b" / f"{name}.onnx"))
+        for name in ("voiceprint", "average", "compare")
+    }
+    x, seconds = rng.standard_normal((5, DIM)).astype(np.float32), np.float32([3, 9, 40, 2, 7])
+    inputs = {"embeddings": x, "durations": seconds}
+    (prints,) = graphs["voiceprint"].run(None, inputs)
+    (means,) = graphs["average"].run(None, {**inputs, "groups": np.array([0, 0, 1, 2, 2])})
+    (llrs,) = graphs["compare"].run(None, {"enroll": means, "test": prints})
+    expected = backend.compare(
+        backend.voiceprints(x, seconds, groups=[0, 0, 1, 2, 2]), backend.voiceprints(x, seconds)
+    )
+    np.testing.assert_allclose(llrs, expected, atol=1e-4, rtol=1e-5)
 
 
 def test_joint_models_and_second_durations_are_refused(tmp_path, sources) -> None:
