@@ -151,6 +151,16 @@ class Embeddings(Strict, Durations, Speakers, Threads, ScpRoot, FrameShift):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OfRecordings(Strict, Durations, Threads, ScpRoot, FrameShift):
+    """Embeddings of the utterances of recordings."""
+
+    own_place: bool = option(
+        False, "hear a recording's own utterances as its place first (joint models)"
+    )
+    allow_missing: bool = option(False, "leave out what is missing, and count it")
+
+
+@dataclass(frozen=True, kw_only=True)
 class TwoSides(SideDurations, Embeddings):
     """Embeddings of an enrolment side and of a test side."""
 
