@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from dcaplda.runtime.gallery.search import Match
     from dcaplda.runtime.gallery.speakers import Gallery, Identification
     from dcaplda.runtime.places import Places
-    from dcaplda.runtime.verification import Speaker, Verification
+    from dcaplda.runtime.speaker import Speaker, Utterance
+    from dcaplda.runtime.verification import Verification
 
 __all__ = [
     "Backend",
@@ -30,6 +31,7 @@ __all__ = [
     "ModelInfo",
     "Places",
     "Speaker",
+    "Utterance",
     "Verification",
 ]
 
@@ -45,7 +47,8 @@ _HOMES = {
     "InputError": "errors",
     "Match": "gallery.search",
     "Places": "places",
-    "Speaker": "verification",
+    "Speaker": "speaker",
+    "Utterance": "speaker",
     "Verification": "verification",
 }
 
