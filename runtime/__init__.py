@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from dcaplda.runtime.bundle.manifest import ModelInfo
     from dcaplda.runtime.errors import BundleError, DcapldaError, GalleryError, InputError
     from dcaplda.runtime.evidence import Evidence
+    from dcaplda.runtime.gallery.audit import Identification
     from dcaplda.runtime.gallery.search import Match
-    from dcaplda.runtime.gallery.speakers import Gallery, Identification
+    from dcaplda.runtime.gallery.speakers import Gallery
     from dcaplda.runtime.places import Places
     from dcaplda.runtime.speaker import Speaker, Utterance
     from dcaplda.runtime.verification import Verification
@@ -43,7 +44,7 @@ _HOMES = {
     "Evidence": "evidence",
     "Gallery": "gallery.speakers",
     "GalleryError": "errors",
-    "Identification": "gallery.speakers",
+    "Identification": "gallery.audit",
     "InputError": "errors",
     "Match": "gallery.search",
     "Places": "places",

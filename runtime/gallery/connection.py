@@ -88,6 +88,23 @@ class Connection:
             return GalleryError(f"{self.path}: {text}")
         return GalleryError(f"{self.path}: damaged or not a gallery ({text}); restore a copy")
 
+    def emptied_log(self, seconds: float) -> bool:
+        """Take all out of the write-ahead log; False if others read it for longer than `seconds`.
+
+        By a connection of its own, since the usual one waits for a minute.
+        """
+        with self.lock:
+            try:
+                name = f"{Path(self.file).as_uri()}?mode=rw"  # never a new file
+                other = sqlite3.connect(name, seconds, isolation_level=None, uri=True)
+                try:
+                    ((busy, _, _),) = other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                finally:
+                    other.close()
+            except sqlite3.OperationalError:  # others make or leave it
+                return False
+            return not busy
+
     def disconnect(self) -> None:
         """Close the connection; the next use opens another."""
         with self.lock:
@@ -172,6 +189,8 @@ def _connect(file: str) -> sqlite3.Connection:
         file, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
     connection.execute("PRAGMA synchronous = FULL")
+    # What is removed is overwritten with zeros.
+    connection.execute("PRAGMA secure_delete = ON")
     # A large transaction grows the log to its own size; afterwards it may shrink again.
     connection.execute(f"PRAGMA journal_size_limit = {LOG_BYTES}")
     # Every change goes on into the file itself at once: a copy of the file alone, without the log

@@ -34,6 +34,15 @@ class Memory:
         """The gallery's own blocks first; of other places those that have speakers."""
         return {place: blocks for place, blocks in self.blocks.items() if not place or blocks}
 
+    def only(self, numbers: Sequence[int]) -> dict[str, tuple[Block, ...]]:
+        """The same of speakers with these numbers alone."""
+        found = {}
+        for place, blocks in self.parts().items():
+            made = self._holding(blocks)
+            made.keep(numbers)
+            found[place] = made.blocks
+        return {place: blocks for place, blocks in found.items() if not place or blocks}
+
     def emptied(self) -> "Memory":
         """Of which nothing was read yet."""
         return Memory(self.path, self.shape, self.known)

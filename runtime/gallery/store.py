@@ -6,72 +6,109 @@ SQLite's write-ahead log lets readers go on while one process writes, and every 
 change is on the disk (synchronous=FULL).
 """
 
-import json
+import contextlib
 import os
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from dcaplda.runtime.errors import GalleryError
 from dcaplda.runtime.extractors.note import ExtractorNote
-from dcaplda.runtime.gallery.connection import Connection, patiently, snapshot, transaction
+from dcaplda.runtime.files import replacing
+from dcaplda.runtime.gallery.connection import (
+    BUSY_SECONDS,
+    Connection,
+    patiently,
+    snapshot,
+    transaction,
+)
 from dcaplda.runtime.gallery.schema import (
     APPLICATION_ID,
     COUNT_SCHEMA,
+    KEEP_EMBEDDINGS,
+    LIFE_SCHEMA,
+    MIGRATED,
     PAGE_BYTES,
     SCHEMA,
     SPEAKERS_AT_ONCE,
     STORAGES,
     VERSION,
     Changes,
+    Decision,
     Entry,
+    Kept,
     Position,
     Settings,
-    count_from_now_on,
+    has_life,
     has_places,
     read_count,
     read_places,
     read_settings,
-    read_warnings,
-    write_place,
+    upgrade,
 )
-from dcaplda.runtime.gallery.sums import (
-    SUMS_SCHEMA,
-    check_index,
-    check_sum,
-    checked,
-    columns,
-    write_sum,
-)
+from dcaplda.runtime.gallery.storage import Gone, Put, Wanted
+from dcaplda.runtime.gallery.sums import SUMS_SCHEMA, check_index, checked, columns, has_sums
+from dcaplda.runtime.gallery.tables import Tables
 
 Result = TypeVar("Result")
 
 
-class GalleryStore:
-    """The file of a gallery; safe to use from many threads and around a fork."""
+class SQLiteRows:
+    """A connection to SQLite as `tables.Database`."""
 
-    def __init__(
-        self, path: str | Path, fingerprint: str, storage: str, create: bool, parent: str = ""
-    ) -> None:
-        """`parent` is the model that this one was adapted from, for what is said of its gallery."""
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Everything that a query finds."""
+        return self._connection.execute(query, values).fetchall()
+
+    def many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        """A statement for each of many rows."""
+        self._connection.executemany(statement, rows)
+
+    def last_number(self, table: str) -> int:
+        """The highest number that any row of a table ever had: AUTOINCREMENT keeps it."""
+        found = self.rows("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,))
+        return int(found[0][0]) if found else 0
+
+    def used_numbers(self, table: str, last: int) -> None:
+        """SQLite has seen them itself."""
+
+
+class GalleryStore:
+    """The file of a gallery; see storage.Store."""
+
+    def __init__(self, path: str | Path, wanted: Wanted) -> None:
         self._connection = Connection(path)
         self.path = self._connection.path
         self.lock = self._connection.lock
-        """Held while the file is used; whoever keeps a copy in memory guards it with this."""
-        if not create and not os.path.isfile(self._connection.file):
+        if not wanted.create and not os.path.isfile(self._connection.file):
             raise GalleryError(f"{self.path}: no such gallery; add speakers to it first")
-        if storage not in STORAGES:
-            raise GalleryError(f"storage = '{storage}': expected {' or '.join(STORAGES)}")
+        check_storage(wanted.storage)
         try:
             settings = self._connection.use(
-                lambda it: patiently(lambda: self._open_or_create(it, fingerprint, storage, create))
+                lambda it: patiently(
+                    lambda: self._open_or_create(
+                        it, wanted.fingerprint, wanted.storage, wanted.create
+                    )
+                )
             )
-            self._check_model(settings, fingerprint, parent)
+            check_model(self.path, settings, wanted)
+            self.storage = settings.storage
+            self.keep_embeddings = settings.keep_embeddings
+            if wanted.keep_embeddings not in (None, self.keep_embeddings):
+                self._keep_embeddings(bool(wanted.keep_embeddings))
         except BaseException:
             self.close()
             raise
-        self.storage = settings.storage
+
+    def _keep_embeddings(self, keep: bool) -> None:
+        statement = "INSERT OR REPLACE INTO settings VALUES (?, ?)"
+        row = (KEEP_EMBEDDINGS, "yes" if keep else "no")
+        self._write(lambda it: it.execute(statement, row))
+        self.keep_embeddings = keep
 
     def _open_or_create(
         self, connection: sqlite3.Connection, fingerprint: str, storage: str, create: bool
@@ -101,19 +138,6 @@ class GalleryStore:
         if not create:
             raise GalleryError(f"{self.path}: is empty, not a gallery; name another")
 
-    def _check_model(self, settings: Settings, fingerprint: str, parent: str) -> None:
-        if parent and settings.fingerprint == parent:
-            raise GalleryError(
-                f"{self.path}: holds voiceprints of the model that this one was adapted from; "
-                "enrol again from stored embeddings, move them by Gallery.adapt, or open it with "
-                "that model and give this one as one of its places"
-            )
-        if settings.fingerprint != fingerprint:
-            raise GalleryError(
-                f"{self.path}: was made with another model ({settings.fingerprint[:12]}, this "
-                f"one is {fingerprint[:12]}); open it with its own model or enrol again"
-            )
-
     def agree_on_extractor(self, told: ExtractorNote | None) -> ExtractorNote | None:
         """The extractor of the speakers here: the first that was told; another one is refused."""
         query = "SELECT value FROM settings WHERE name = 'extractor'"
@@ -127,98 +151,71 @@ class GalleryStore:
                 found = connection.execute(query).fetchone()
             return None if found is None else str(found[0])
 
-        found = self._connection.use(agreed)
-        if found is None:
-            return None
-        if told is not None and found != told.fingerprint:
-            raise GalleryError(
-                f"{self.path}: holds speakers of extractor {found[:12]}, not of "
-                f"{told.fingerprint[:12]} ({told.place}); enrol again, or use that one"
-            )
-        return told or ExtractorNote(found, "", self.path)
+        return agreed_extractor(self.path, self._connection.use(agreed), told)
 
-    def add(self, speakers: Iterable[tuple[str, Entry]]) -> None:
-        """Store speakers by their ids, all of them or none."""
-        # Before the transaction: what makes them may take its time, or use this gallery.
-        packed = list(speakers)
+    def change(self, gone: Gone, put: Put) -> None:
+        """Take speakers out and put others in; nobody ever sees a part of it."""
+        self._write(lambda it: self._tables(it).change(gone, put))
+        if gone:
+            self.scrub(wait=False)
 
-        def added(connection: sqlite3.Connection) -> None:
-            for name, entry in packed:
-                self._insert(connection, name, entry)
+    def write_tags(self, name: str, tags: Mapping[str, str | None]) -> None:
+        """Set tags of a speaker; None takes one away."""
+        self._write(lambda it: self._tables(it).write_tags(name, tags))
 
-        self._write(added)
+    def note(self, decisions: Sequence[Decision]) -> None:
+        """Add to the audit log."""
+        self._write(lambda it: self._tables(it).note(decisions))
 
-    def remove(self, names: Iterable[str]) -> None:
-        """Forget speakers, all of them or none."""
+    def forget_decisions(self, names: Sequence[str]) -> None:
+        """Take what was decided on speakers out of the audit log."""
+        self._write(lambda it: self._tables(it).forget_decisions(names))
 
-        def removed(connection: sqlite3.Connection) -> None:
-            for name in names:
-                self._delete(connection, name)
-
-        self._write(removed)
-
-    def replace(self, name: str, entry: Entry) -> None:
-        """Give a speaker new voiceprints; nobody ever sees both or neither."""
-
-        def replaced(connection: sqlite3.Connection) -> None:
-            self._delete(connection, name)
-            self._insert(connection, name, entry)
-
-        self._write(replaced)
-
-    def _write(self, change: Callable[[sqlite3.Connection], None]) -> None:
+    def _write(self, change: Callable[[sqlite3.Connection], object]) -> None:
         """A change that is on the disk when this returns, or has no effect."""
 
-        def counted(connection: sqlite3.Connection) -> None:
-            count_from_now_on(connection)
+        def upgraded(connection: sqlite3.Connection) -> None:
+            upgrade(connection, self.path)
             for statement in SUMS_SCHEMA:
                 connection.execute(statement)
             change(connection)
 
-        self._connection.use(lambda it: transaction(it, lambda: counted(it)))
+        self._connection.use(lambda it: transaction(it, lambda: upgraded(it)))
 
-    def _insert(self, connection: sqlite3.Connection, name: str, entry: Entry) -> None:
-        data, warnings, place = entry
-        try:
-            cursor = connection.execute(
-                "INSERT INTO speakers(id, warnings, voiceprints) VALUES (?, ?, ?)",
-                (name, json.dumps(warnings) if warnings else None, data),
-            )
-        except sqlite3.IntegrityError:
-            raise GalleryError(
-                f"{self.path}: '{name}' is already there; replace or remove it"
-            ) from None
-        if place:
-            write_place(connection, cursor.lastrowid, place)
-        write_sum(connection, cursor.lastrowid, name, data, place)
+    def _tables(self, connection: sqlite3.Connection) -> Tables:
+        return Tables(
+            SQLiteRows(connection),
+            self.path,
+            has_sums(connection),
+            has_places(connection),
+            has_life(connection),
+        )
 
-    def _delete(self, connection: sqlite3.Connection, name: str) -> None:
-        cursor = connection.execute("SELECT number FROM speakers WHERE id = ?", (name,))
-        found = cursor.fetchone()
-        if found is None:
-            raise GalleryError(f"{self.path}: there is no speaker '{name}'")
-        connection.execute("DELETE FROM speakers WHERE number = ?", found)
-        connection.execute("DELETE FROM sums WHERE number = ?", found)
-        connection.execute("INSERT INTO removals(number) VALUES (?)", found)
-        if has_places(connection):
-            connection.execute("DELETE FROM placed WHERE number = ?", found)
+    def _look(self, look: Callable[[Tables], Result]) -> Result:
+        """What is found in the tables at one moment."""
+        return self._connection.use(
+            lambda it: snapshot(it, lambda cursor: look(self._tables(cursor.connection)))
+        )
 
     def get(self, name: str) -> Entry | None:
-        """What is kept of a speaker; None if there is no such speaker."""
+        """What is kept of a speaker, but for utterances and tags; None if it is not there."""
+        return self._look(lambda tables: tables.get(name))
 
-        def found(cursor: sqlite3.Cursor) -> Entry | None:
-            wanted, tables = columns(cursor.connection)
-            query = f"SELECT warnings, {wanted} FROM {tables} WHERE id = ?"
-            kept = cursor.execute(query, (name,)).fetchone()
-            if kept is None:
-                return None
-            warnings, *row = kept
-            number, _, data, _ = row
-            place = read_places(cursor.connection, "= ?", number).get(number, "")
-            check_sum(row, place, self.path)
-            return Entry(data, read_warnings(warnings, name, self.path), place)
+    def life(self, name: str) -> Kept | None:
+        """All that is kept of a speaker; None if it is not there."""
+        return self._look(lambda tables: tables.life(name))
 
-        return self._connection.use(lambda it: snapshot(it, found))
+    def tagged(self, tags: Mapping[str, str]) -> list[int]:
+        """Numbers of the speakers that have all of these tags."""
+        return self._look(lambda tables: tables.tagged(tags))
+
+    def decisions(self, speaker: str | None, since: float) -> list[Decision]:
+        """The audit log, oldest first."""
+        return self._look(lambda tables: tables.decisions(speaker, since))
+
+    def origins(self) -> dict[str, int]:
+        """Numbers that speakers had where a migration brought them from."""
+        return self._look(lambda tables: tables.origins())
 
     def data_version(self) -> tuple[int, int]:
         """Something that changes when another process has changed the file."""
@@ -235,9 +232,97 @@ class GalleryStore:
             lambda it: snapshot(it, lambda cursor: take(_changes(cursor, since, self.path)))
         )
 
+    def scrub(self, wait: bool) -> None:
+        """Empty the log, in which removed speakers may still be; the file itself has zeros there.
+
+        By a connection of its own: the usual one would wait for readers.
+        """
+        if not self._connection.emptied_log(BUSY_SECONDS if wait else 0.0) and wait:
+            raise GalleryError(
+                f"{self.path}: they are removed, but another process has been reading for more "
+                f"than {BUSY_SECONDS:g} s, and what was there is still in the log; scrub it later "
+                "(Gallery.scrub)"
+            )
+
+    def compact(self) -> None:
+        """Write the file anew, without the free pages of versions that left content in them."""
+        self._connection.use(lambda it: it.execute("VACUUM"))
+        self.scrub(wait=True)
+
+    def backup(self, target: str) -> None:
+        """A copy as of one moment, while others write; whole or not at all."""
+        with replacing(target) as beside:
+
+            def copy(connection: sqlite3.Connection) -> None:
+                with contextlib.closing(sqlite3.connect(beside, isolation_level=None)) as made:
+                    connection.backup(made)
+                    # One file: whoever opens it makes a log of its own.
+                    made.execute("PRAGMA journal_mode = DELETE")
+
+            self._connection.use(copy)
+            with open(beside, "rb") as stream:
+                os.fsync(stream.fileno())
+
+    def finish(self, name: str | Path) -> None:
+        """Give a gallery that a migration made its name; it is closed afterwards."""
+        self._write(lambda it: it.execute("DELETE FROM origins"))
+        self.scrub(wait=True)
+        self.close()
+        os.rename(self._connection.file, name)
+
+    def retire(self, target: str, last: Callable[[object], bool]) -> bool:
+        """Refuse further changes, if `last(version)`, called while nobody can write, says so."""
+        done = [False]
+
+        def mark(connection: sqlite3.Connection) -> None:
+            version = connection.execute("PRAGMA data_version").fetchone()[0]
+            done[0] = last((self._connection.opened, version))
+            if done[0]:
+                row = (MIGRATED, target)
+                connection.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", row)
+
+        self._write(mark)
+        return done[0]
+
     def close(self) -> None:
         """Close the file for good."""
         self._connection.close()
+
+
+def check_storage(storage: str) -> None:
+    """Refuse a kind of numbers that voiceprints are not stored in."""
+    if storage not in STORAGES:
+        raise GalleryError(f"storage = '{storage}': expected {' or '.join(STORAGES)}")
+
+
+def check_model(path: str, settings: Settings, wanted: Wanted) -> None:
+    """Refuse a gallery of another model."""
+    fingerprint, parent = wanted.fingerprint, wanted.parent
+    if parent and settings.fingerprint == parent:
+        raise GalleryError(
+            f"{path}: holds voiceprints of the model that this one was adapted from; "
+            "enrol again from stored embeddings, move them by Gallery.adapt, or open it with "
+            "that model and give this one as one of its places"
+        )
+    if settings.fingerprint != fingerprint:
+        raise GalleryError(
+            f"{path}: was made with another model ({settings.fingerprint[:12]}, this "
+            f"one is {fingerprint[:12]}); open it with its own model or enrol again"
+        )
+
+
+def agreed_extractor(
+    path: str, found: str | None, told: ExtractorNote | None
+) -> ExtractorNote | None:
+    """The extractor that a gallery has noted, if it is the one that was told."""
+    if found is None:
+        return None
+    if told is not None and found != told.fingerprint:
+        raise GalleryError(
+            f"{path}: holds speakers of extractor {found[:12]}, not of "
+            f"{told.fingerprint[:12]} ({told.place}); enrol again, or use that one"
+        )
+    return told or ExtractorNote(found, "", path)
 
 
 def _application(connection: sqlite3.Connection) -> int:
@@ -251,7 +336,7 @@ def _make(connection: sqlite3.Connection, settings: dict[str, object]) -> None:
     for statement in SCHEMA:
         connection.execute(statement)
     connection.executemany("INSERT INTO settings VALUES (?, ?)", settings.items())
-    for statement in (*COUNT_SCHEMA, *SUMS_SCHEMA):
+    for statement in (*COUNT_SCHEMA, *SUMS_SCHEMA, *LIFE_SCHEMA):
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 

@@ -13,7 +13,7 @@ from random_models import DIM, random_model
 
 import dcaplda.runtime.backend
 import dcaplda.runtime.gallery.speakers
-import dcaplda.runtime.verification
+import dcaplda.runtime.speaker
 from dcaplda.export import parity
 from dcaplda.export.bundle_writer import export_model
 from dcaplda.runtime import Backend, InputError
@@ -234,7 +234,7 @@ def test_threshold_is_equation_3() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    [dcaplda.runtime.backend, dcaplda.runtime.verification, dcaplda.runtime.gallery.speakers],
+    [dcaplda.runtime.backend, dcaplda.runtime.speaker, dcaplda.runtime.gallery.speakers],
     ids=lambda module: module.__name__,
 )
 def test_examples_in_docstrings_run(module, backend: Backend, tmp_path: Path) -> None:

@@ -1,0 +1,118 @@
+"""What a gallery asks of a database, and which database a name means.
+
+Another kind of storage is a class with the methods of `Store` and a line in `open_store`; the tests
+of tests/runtime/gallery/test_behaviour.py run on each.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from dcaplda.runtime.extractors.note import ExtractorNote
+from dcaplda.runtime.gallery.schema import Changes, Decision, Entry, Kept, Position
+
+Result = TypeVar("Result")
+Gone = Sequence[tuple[str, int | None]]
+"""Speakers to take out; with a number, only if they still have it (else `tables.Moved`)."""
+Put = Sequence[tuple[str, Entry]]
+"""Speakers to put in."""
+
+
+class Wanted(NamedTuple):
+    """What is asked of a gallery that is opened or made."""
+
+    fingerprint: str
+    storage: str = "float32"
+    create: bool = True
+    parent: str = ""
+    """The model that this one was adapted from, for what is said of its gallery."""
+    keep_embeddings: bool | None = None
+    """None: as the gallery has it; a new one keeps none."""
+
+
+class Store(Protocol):
+    """A gallery in a database; safe to use from many threads and around a fork.
+
+    Changes are acknowledged when they will survive a crash, and happen wholly or not at all.
+    """
+
+    path: str
+    """What messages call it."""
+    lock: threading.RLock  # type: ignore[valid-type]
+    """Held while the database is used; whoever keeps a copy in memory guards it with this."""
+    storage: str
+    """float32 or float16."""
+    keep_embeddings: bool
+
+    def change(self, gone: Gone, put: Put) -> None:
+        """Take speakers out and put others in; nobody ever sees a part of it."""
+
+    def get(self, name: str) -> Entry | None:
+        """What is kept of a speaker, but for utterances and tags; None if it is not there."""
+
+    def life(self, name: str) -> Kept | None:
+        """All that is kept of a speaker; None if it is not there."""
+
+    def write_tags(self, name: str, tags: Mapping[str, str | None]) -> None:
+        """Set tags of a speaker; None takes one away."""
+
+    def tagged(self, tags: Mapping[str, str]) -> list[int]:
+        """Numbers of the speakers that have all of these tags."""
+
+    def note(self, decisions: Sequence[Decision]) -> None:
+        """Add to the audit log."""
+
+    def decisions(self, speaker: str | None, since: float) -> list[Decision]:
+        """The audit log, oldest first."""
+
+    def forget_decisions(self, names: Sequence[str]) -> None:
+        """Take what was decided on speakers out of the audit log."""
+
+    def agree_on_extractor(self, told: ExtractorNote | None) -> ExtractorNote | None:
+        """The extractor of the speakers here: the first that was told; another one is refused."""
+
+    def data_version(self) -> object:
+        """Something that changes when another process has changed the gallery."""
+
+    def read_changes(self, since: Position, take: Callable[[Changes], Result]) -> Result:
+        """Hand over what happened after `since`, as of one moment; returns what comes back."""
+
+    def scrub(self, wait: bool) -> None:
+        """See that nothing of what was removed is left in files; `wait` for those who read."""
+
+    def backup(self, target: str) -> None:
+        """A copy as of one moment, while others write; whole or not at all."""
+
+    def origins(self) -> dict[str, int]:
+        """Numbers that speakers had where a migration brought them from."""
+
+    def finish(self, name: str | Path) -> None:
+        """Give a gallery that a migration made its name; it is closed afterwards."""
+
+    def retire(self, target: str, last: Callable[[Any], bool]) -> bool:
+        """Refuse further changes, if `last(version)`, called while nobody can write, says so."""
+
+    def close(self) -> None:
+        """Let go of it for good."""
+
+
+def is_server(path: Any) -> bool:
+    """Whether this names a database on a server."""
+    return isinstance(path, str) and path.startswith(("postgresql://", "postgres://"))
+
+
+def open_store(path: str | Path, wanted: Wanted) -> Store:
+    """The gallery of a name, or a new one."""
+    if is_server(path):
+        from dcaplda.runtime.gallery.postgres.store import PostgresStore
+
+        return PostgresStore(str(path), wanted)
+    from dcaplda.runtime.gallery.store import GalleryStore
+
+    return GalleryStore(path, wanted)
+
+
+def stands(names: Iterable[str]) -> Gone:
+    """Speakers to take out, whatever happened to them since."""
+    return [(name, None) for name in names]
