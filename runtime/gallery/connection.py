@@ -9,12 +9,12 @@ import os
 import sqlite3
 import threading
 import time
-import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 from dcaplda.runtime.errors import GalleryError
+from dcaplda.runtime.gallery.forks import watch
 from dcaplda.runtime.values import shown
 
 BUSY_SECONDS = 60.0
@@ -39,7 +39,7 @@ class Connection:
         self._identity: tuple[int, int] | None = None
         self._connection: sqlite3.Connection | None = None
         self._closed = False
-        _all.add(self)
+        watch(self)  # SQLite forbids carrying a connection into a forked child
 
     def use(self, action: Callable[[sqlite3.Connection], Result]) -> Result:
         """Act with the connection of this process, one thread at a time, with errors in words."""
@@ -206,28 +206,3 @@ def _identity(file: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-# SQLite forbids carrying a connection into a forked child. Every gallery therefore lets go of
-# its connection before a fork, and both sides open a new one when they next need it. The lock
-# is held across, so that the child gets neither a lock of another thread nor half a change.
-_all: "weakref.WeakSet[Connection]" = weakref.WeakSet()
-_held: list[Connection] = []
-
-
-def _before_fork() -> None:
-    for it in list(_all):
-        it.lock.acquire()
-        _held.append(it)
-        it.disconnect()
-
-
-def _after_fork() -> None:
-    while _held:
-        _held.pop().lock.release()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
-    )

@@ -342,7 +342,11 @@ class Gallery(LivingSpeakers):
 
     def _tagged(self, memory: Memory, tags: Mapping[str, str]) -> dict[str, tuple[Block, ...]]:
         """Of what is in memory the speakers that have these tags, kept until something changes."""
-        key = tuple(sorted(checked_tags(tags).items()))
+        asked = checked_tags(tags)
+        for name, value in asked.items():
+            if value is None:
+                raise InputError(f"tags: '{name}' has no value to look for")
+        key = tuple(sorted(asked.items()))
         found = self._chosen.setdefault(memory, {})
         if key not in found:
             found[key] = memory.only(self._store.tagged(dict(key)))

@@ -116,9 +116,8 @@ class GalleryStore:
         """Check what the file says of itself, or write that into an empty one."""
         if _application(connection) != APPLICATION_ID:
             self._check_empty(connection, create)
-            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
             settings = {"version": VERSION, "fingerprint": fingerprint, "storage": storage}
-            transaction(connection, lambda: _make(connection, settings))
+            make_file(connection, settings)
         # Only now: a gallery is never a file whose contents are all in its log.
         connection.execute("PRAGMA journal_mode = WAL")
         return read_settings(connection, self.path)
@@ -329,7 +328,13 @@ def _application(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA application_id").fetchone()[0])
 
 
-def _make(connection: sqlite3.Connection, settings: dict[str, object]) -> None:
+def make_file(connection: sqlite3.Connection, settings: Mapping[str, object]) -> None:
+    """Make the tables of a new file."""
+    connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+    transaction(connection, lambda: _make(connection, settings))
+
+
+def _make(connection: sqlite3.Connection, settings: Mapping[str, object]) -> None:
     """Make the tables, unless another process was faster."""
     if _application(connection) == APPLICATION_ID:
         return
