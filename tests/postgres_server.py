@@ -102,13 +102,15 @@ class Server:
 
     def kill(self) -> None:
         """Kill the whole of it, as a power cut does."""
-        assert self.process is not None
-        with contextlib.suppress(ProcessLookupError):
-            self.process.kill()
-        # Its children have sessions of their own; they notice, and leave.
+        if self.process is None or self.process.poll() is not None:
+            return
+        pid = self.process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        for process in (pid, *map(int, children)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
         self.process.wait(60)
         (self.folder / "data" / "postmaster.pid").unlink(missing_ok=True)
-        time.sleep(0.1)
 
     def _end(self, how: int) -> None:
         if self.process is not None and self.process.poll() is None:

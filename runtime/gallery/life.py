@@ -50,8 +50,15 @@ class Agreement(NamedTuple):
 class LivingSpeakers:
     """What a gallery does with its speakers, but for searching them."""
 
-    def __init__(self, store: Store, backend: "Backend", backends: Iterable["Backend"]) -> None:
+    def __init__(
+        self, store: Store, backend: "Backend", backends: "Mapping[str, Backend] | None" = None
+    ) -> None:
+        """`backends` are those of the places, by their names."""
         self.backend = backend
+        self.path = store.path
+        """The file, or the address without its password."""
+        self.place_backends = dict(backends or {})
+        """Models of the places whose speakers may be here, as the gallery was opened with."""
         self.places: Places | None = None
         """Places whose speakers may be here, the model's own last; None: it has no others."""
         self.storage = store.storage
@@ -59,7 +66,8 @@ class LivingSpeakers:
         self.keep_embeddings = store.keep_embeddings
         """Whether the embeddings of utterances are stored, for another model."""
         self._store = store
-        self._backends = {it.info.fingerprint: it for it in (*backends, backend)}
+        models = (*self.place_backends.values(), backend)
+        self._backends = {it.info.fingerprint: it for it in models}
         self._shape = Shape(backend.info.voiceprint_dim, np.dtype(store.storage), backend.ones)
         self._packing = Packing(store.path, self._shape, store.keep_embeddings)
 
@@ -118,7 +126,7 @@ class LivingSpeakers:
 
     def get(self, name: str) -> Speaker | None:
         """A speaker as it was added (rounded, if the storage is float16); None if not there."""
-        kept = self._store.life(name) if is_word(name) else None
+        kept = self._store.look(lambda it: it.life(name)) if is_word(name) else None
         return None if kept is None else self._speaker(name, kept)
 
     def utterances(self, name: str) -> list[Utterance]:
@@ -254,14 +262,33 @@ class LivingSpeakers:
         """Copy the gallery to a new SQLite file as of one moment, while others write."""
         self._store.backup(target)
 
+    def numbered(self) -> list[tuple[str, int]]:
+        """Ids and numbers in the order of arrival; every change of a speaker gives another."""
+        blocks = [block for part in self._mirror.now().parts().values() for block in part]
+        pairs = [pair for b in blocks for pair in zip(b.numbers.tolist(), b.ids, strict=False)]
+        return [(name, number) for number, name in sorted(pairs)]
+
+    def as_speaker(self, name: str, kept: Kept) -> Speaker:
+        """A speaker of what is stored of it."""
+        return self._speaker(name, kept)
+
+    def as_entry(self, name: str, speaker: Speaker) -> Entry:
+        """What is to be stored of a speaker, the numbers of its utterances too."""
+        return self._packing.entry(name, speaker, self._place_of(speaker, f"speaker '{name}'"))
+
     def _living(self, name: str) -> tuple[Kept, Speaker]:
         """A speaker who must be there, with utterances that have numbers."""
-        kept = self._store.life(word(name, "speaker id"))
+        asked = word(name, "speaker id")
+        kept = self._store.look(lambda it: it.life(asked))
         if kept is None:
             raise GalleryError(f"{self._store.path}: there is no speaker '{name}'")
         speaker = self._speaker(name, kept)
         utterances = counted(kept_apart(self._backend_of(speaker), speaker))
         return kept, replace(speaker, utterances=utterances)
+
+    def _light(self, name: str) -> Entry | None:
+        """What is kept of a speaker, but for utterances and tags; None if it is not there."""
+        return self._store.look(lambda it: it.get(name))
 
     def _speaker(self, name: str, kept: Kept) -> Speaker:
         info = self.backend.info

@@ -30,8 +30,8 @@ SCHEMA = (
     "warnings TEXT, voiceprints BLOB NOT NULL, way TEXT)",
     "CREATE TABLE removals(step INTEGER PRIMARY KEY AUTOINCREMENT, number INTEGER NOT NULL)",
 )
-MIGRATED, KEEP_EMBEDDINGS = "migrated", "keep_embeddings"
-"""Settings: where the speakers went, and whether embeddings are stored."""
+MIGRATED, KEEP_EMBEDDINGS, SWEPT = "migrated", "keep_embeddings", "swept"
+"""Where the speakers went; whether embeddings are stored; whether free pages are empty."""
 COUNT = "speakers"
 """The setting that says how many speakers there are; galleries of before get it when written to."""
 COUNT_SCHEMA = (

@@ -2,7 +2,7 @@
 
 import math
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ from dcaplda.runtime.verification import Verification
 
 if TYPE_CHECKING:
     from dcaplda.runtime.backend import Backend
+    from dcaplda.runtime.gallery.migration import Migration
     from dcaplda.runtime.places import Places
 
 MODEL_ITSELF = "(the model itself)"
@@ -52,10 +53,10 @@ class Gallery(LivingSpeakers):
         store: Store,
         backend: "Backend",
         places: "Places | None" = None,
-        backends: Iterable["Backend"] = (),
+        backends: "Mapping[str, Backend] | None" = None,
         audit: bool = False,
     ) -> None:
-        """`backends` are those of the places."""
+        """`backends` are those of the places, by their names."""
         super().__init__(store, backend, backends)
         self.audit = audit
         """Whether verify and identify leave a line in the audit log."""
@@ -99,7 +100,7 @@ class Gallery(LivingSpeakers):
         store = open_store(path, wanted)
         try:
             backend.extractor = store.agree_on_extractor(backend.extractor)
-            return cls(store, backend, known, (places or {}).values(), audit)
+            return cls(store, backend, known, places, audit)
         except BaseException:
             store.close()
             raise
@@ -117,6 +118,30 @@ class Gallery(LivingSpeakers):
         write_moved(self, adapted, path)
         return Gallery.open(path, adapted, create=False)
 
+    def migrate(
+        self,
+        backend: "Backend",
+        path: str | Path,
+        *,
+        missing: str = "refuse",
+        progress: Callable[[int, int], None] | None = None,
+    ) -> "Migration":
+        """A new gallery at `path` with these speakers for another model, or another storage.
+
+        Speakers are enrolled again from the embeddings that were kept (`keep_embeddings`); those of
+        whom one is missing are named in an error, or left behind (`missing="leave"`). For this
+        gallery's own model all are copied as they are, from file to server or back. What is killed
+        goes on where it was when it is called again. This gallery can be used until the new one
+        appears, by one rename; from then on it takes no more changes.
+        """
+        from dcaplda.runtime.gallery.migration import migrate
+
+        return migrate(self, backend, path, missing, progress)
+
+    def grant(self, role: str, kind: str = "search") -> None:
+        """Let an account of the server `search` (and verify), or `enrol` too."""
+        self._store.grant(role, kind)
+
     def close(self) -> None:
         """Let go of file and memory."""
         self._mirror.close()
@@ -132,7 +157,7 @@ class Gallery(LivingSpeakers):
         return len(self._mirror.now())
 
     def __contains__(self, name: str) -> bool:
-        return values.is_word(name) and self._store.get(name) is not None
+        return values.is_word(name) and self._light(name) is not None
 
     def __iter__(self) -> Iterator[str]:
         """Ids in the order in which the speakers came."""
@@ -141,9 +166,7 @@ class Gallery(LivingSpeakers):
             for block in parts[0].blocks:
                 yield from block.ids[: len(block.numbers)]
             return
-        blocks = [block for part in parts for block in part.blocks]
-        named = [pair for b in blocks for pair in zip(b.numbers.tolist(), b.ids, strict=False)]
-        yield from (name for _, name in sorted(named))
+        yield from (name for name, _ in self.numbered())
 
     def search(
         self,
@@ -231,7 +254,7 @@ class Gallery(LivingSpeakers):
         (ranking,) = self._ranked([probe], 1, prior, parts)
         best = ranking.matches[0] if ranking.matches else None
         posterior = ranking.posterior or 0.0
-        enrolled = None if best is None else self._store.get(best.speaker)
+        enrolled = None if best is None else self._light(best.speaker)
         answer = Identification(
             best.speaker if best is not None and posterior >= needed else None,
             -math.inf if best is None else best.llr,
@@ -320,7 +343,8 @@ class Gallery(LivingSpeakers):
         self, speaker: str | None = None, since: datetime | float = 0.0
     ) -> list[Decision]:
         """The audit log, oldest first: of a speaker, of what was decided since a time."""
-        return self._store.decisions(speaker, moment_of(since) or 0.0)
+        begin = moment_of(since) or 0.0
+        return self._store.look(lambda it: it.decisions(speaker, begin))
 
     def blocks(self) -> tuple[Block, ...]:
         """All speakers as of now; what is returned does not change any more.
@@ -349,7 +373,7 @@ class Gallery(LivingSpeakers):
         key = tuple(sorted(asked.items()))
         found = self._chosen.setdefault(memory, {})
         if key not in found:
-            found[key] = memory.only(self._store.tagged(dict(key)))
+            found[key] = memory.only(self._store.look(lambda it: it.tagged(asked)))
         return found[key]
 
     def _number(self, place: str) -> int:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from dcaplda.runtime.extractors.note import ExtractorNote
-from dcaplda.runtime.gallery.schema import Changes, Decision, Entry, Kept, Position
+from dcaplda.runtime.gallery.schema import Changes, Decision, Entry, Position
+from dcaplda.runtime.gallery.tables import Tables
 
 Result = TypeVar("Result")
 Gone = Sequence[tuple[str, int | None]]
@@ -48,23 +49,11 @@ class Store(Protocol):
     def change(self, gone: Gone, put: Put) -> None:
         """Take speakers out and put others in; nobody ever sees a part of it."""
 
-    def get(self, name: str) -> Entry | None:
-        """What is kept of a speaker, but for utterances and tags; None if it is not there."""
-
-    def life(self, name: str) -> Kept | None:
-        """All that is kept of a speaker; None if it is not there."""
-
     def write_tags(self, name: str, tags: Mapping[str, str | None]) -> None:
         """Set tags of a speaker; None takes one away."""
 
-    def tagged(self, tags: Mapping[str, str]) -> list[int]:
-        """Numbers of the speakers that have all of these tags."""
-
     def note(self, decisions: Sequence[Decision]) -> None:
         """Add to the audit log."""
-
-    def decisions(self, speaker: str | None, since: float) -> list[Decision]:
-        """The audit log, oldest first."""
 
     def forget_decisions(self, names: Sequence[str]) -> None:
         """Take what was decided on speakers out of the audit log."""
@@ -84,14 +73,20 @@ class Store(Protocol):
     def backup(self, target: str) -> None:
         """A copy as of one moment, while others write; whole or not at all."""
 
-    def origins(self) -> dict[str, int]:
-        """Numbers that speakers had where a migration brought them from."""
+    def look(self, look: Callable[[Tables], Result]) -> Result:
+        """What is found in the tables at one moment."""
 
     def finish(self, name: str | Path) -> None:
         """Give a gallery that a migration made its name; it is closed afterwards."""
 
-    def retire(self, target: str, last: Callable[[Any], bool]) -> bool:
-        """Refuse further changes, if `last(version)`, called while nobody can write, says so."""
+    def forget_origins(self) -> None:
+        """Nothing is brought here any more."""
+
+    def retire(self, target: str, last: Callable[[Position], bool]) -> bool:
+        """Refuse further changes, if `last(position)`, called while nobody can write, says so."""
+
+    def grant(self, role: str, kind: str) -> None:
+        """Let an account of the server `search`, or `enrol` too."""
 
     def close(self) -> None:
         """Let go of it for good."""
@@ -100,6 +95,15 @@ class Store(Protocol):
 def is_server(path: Any) -> bool:
     """Whether this names a database on a server."""
     return isinstance(path, str) and path.startswith(("postgresql://", "postgres://"))
+
+
+def shown_path(path: str | Path) -> str:
+    """A path, or an address without its password."""
+    if not is_server(path):
+        return str(path)
+    from dcaplda.runtime.gallery.postgres.address import parse_address
+
+    return parse_address(str(path)).shown
 
 
 def open_store(path: str | Path, wanted: Wanted) -> Store:

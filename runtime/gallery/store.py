@@ -33,11 +33,10 @@ from dcaplda.runtime.gallery.schema import (
     SCHEMA,
     SPEAKERS_AT_ONCE,
     STORAGES,
+    SWEPT,
     VERSION,
     Changes,
     Decision,
-    Entry,
-    Kept,
     Position,
     Settings,
     has_life,
@@ -190,31 +189,11 @@ class GalleryStore:
             has_life(connection),
         )
 
-    def _look(self, look: Callable[[Tables], Result]) -> Result:
+    def look(self, look: Callable[[Tables], Result]) -> Result:
         """What is found in the tables at one moment."""
         return self._connection.use(
             lambda it: snapshot(it, lambda cursor: look(self._tables(cursor.connection)))
         )
-
-    def get(self, name: str) -> Entry | None:
-        """What is kept of a speaker, but for utterances and tags; None if it is not there."""
-        return self._look(lambda tables: tables.get(name))
-
-    def life(self, name: str) -> Kept | None:
-        """All that is kept of a speaker; None if it is not there."""
-        return self._look(lambda tables: tables.life(name))
-
-    def tagged(self, tags: Mapping[str, str]) -> list[int]:
-        """Numbers of the speakers that have all of these tags."""
-        return self._look(lambda tables: tables.tagged(tags))
-
-    def decisions(self, speaker: str | None, since: float) -> list[Decision]:
-        """The audit log, oldest first."""
-        return self._look(lambda tables: tables.decisions(speaker, since))
-
-    def origins(self) -> dict[str, int]:
-        """Numbers that speakers had where a migration brought them from."""
-        return self._look(lambda tables: tables.origins())
 
     def data_version(self) -> tuple[int, int]:
         """Something that changes when another process has changed the file."""
@@ -234,19 +213,19 @@ class GalleryStore:
     def scrub(self, wait: bool) -> None:
         """Empty the log, in which removed speakers may still be; the file itself has zeros there.
 
-        By a connection of its own: the usual one would wait for readers.
+        Versions of before left the content of what they removed in free pages: with `wait`, their
+        files are written anew, once.
         """
+        if wait and not self._connection.use(_is_swept):
+            self._connection.use(lambda it: it.execute("VACUUM"))
+            row = (SWEPT, "yes")
+            self._write(lambda it: it.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", row))
         if not self._connection.emptied_log(BUSY_SECONDS if wait else 0.0) and wait:
             raise GalleryError(
                 f"{self.path}: they are removed, but another process has been reading for more "
                 f"than {BUSY_SECONDS:g} s, and what was there is still in the log; scrub it later "
                 "(Gallery.scrub)"
             )
-
-    def compact(self) -> None:
-        """Write the file anew, without the free pages of versions that left content in them."""
-        self._connection.use(lambda it: it.execute("VACUUM"))
-        self.scrub(wait=True)
 
     def backup(self, target: str) -> None:
         """A copy as of one moment, while others write; whole or not at all."""
@@ -264,24 +243,39 @@ class GalleryStore:
 
     def finish(self, name: str | Path) -> None:
         """Give a gallery that a migration made its name; it is closed afterwards."""
-        self._write(lambda it: it.execute("DELETE FROM origins"))
         self.scrub(wait=True)
         self.close()
+        if os.path.lexists(name):
+            raise GalleryError(f"{name}: is there already; name a new file")
         os.rename(self._connection.file, name)
+        handle = os.open(os.path.dirname(os.path.abspath(name)), os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
-    def retire(self, target: str, last: Callable[[object], bool]) -> bool:
-        """Refuse further changes, if `last(version)`, called while nobody can write, says so."""
+    def forget_origins(self) -> None:
+        """Nothing is brought here any more."""
+        self._write(lambda it: it.execute("DELETE FROM origins"))
+
+    def retire(self, target: str, last: Callable[[Position], bool]) -> bool:
+        """Refuse further changes, if `last(position)`, called while nobody can write, says so."""
         done = [False]
 
         def mark(connection: sqlite3.Connection) -> None:
-            version = connection.execute("PRAGMA data_version").fetchone()[0]
-            done[0] = last((self._connection.opened, version))
+            done[0] = last(self._tables(connection).position())
             if done[0]:
                 row = (MIGRATED, target)
                 connection.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", row)
 
         self._write(mark)
         return done[0]
+
+    def grant(self, role: str, kind: str) -> None:
+        """A file has no accounts."""
+        raise GalleryError(
+            f"{self.path}: a file has no accounts; who may write it may enrol (see its permissions)"
+        )
 
     def close(self) -> None:
         """Close the file for good."""
@@ -324,6 +318,11 @@ def agreed_extractor(
     return told or ExtractorNote(found, "", path)
 
 
+def _is_swept(connection: sqlite3.Connection) -> bool:
+    query = "SELECT count(*) FROM settings WHERE name = ?"
+    return bool(connection.execute(query, (SWEPT,)).fetchone()[0])
+
+
 def _application(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA application_id").fetchone()[0])
 
@@ -340,7 +339,8 @@ def _make(connection: sqlite3.Connection, settings: Mapping[str, object]) -> Non
         return
     for statement in SCHEMA:
         connection.execute(statement)
-    connection.executemany("INSERT INTO settings VALUES (?, ?)", settings.items())
+    rows = {**settings, SWEPT: "yes"}
+    connection.executemany("INSERT INTO settings VALUES (?, ?)", rows.items())
     for statement in (*COUNT_SCHEMA, *SUMS_SCHEMA, *LIFE_SCHEMA):
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")

@@ -15,6 +15,7 @@ from dcaplda.runtime.gallery.schema import (
     Decision,
     Entry,
     Kept,
+    Position,
     UtteranceRow,
     read_warnings,
 )
@@ -128,7 +129,8 @@ class Tables:
         for name, row in rows:
             number = row.number
             if number is None:
-                number = last = last + 1
+                number = last + 1
+            last = max(last, number)
             row = row._replace(number=number)
             made.append((number, name, *row[1:], utterance_crc(name, row)))
         self.database.many(
@@ -191,6 +193,9 @@ class Tables:
             raise GalleryError(f"{self.path}: there is no speaker '{name}'")
         if anew:
             self._rows("DELETE FROM tags WHERE speaker = ?", (name,))
+        else:
+            # Nobody has the number 0: nothing goes, but positions tell that something happened.
+            self._rows("INSERT INTO removals(number) VALUES (0)")
         for key, value in tags.items():
             if not anew:
                 self._rows("DELETE FROM tags WHERE speaker = ? AND name = ?", (name, key))
@@ -217,6 +222,33 @@ class Tables:
         values = [text for pair in tags.items() for text in pair]
         found = self._rows(f"SELECT speakers.number FROM speakers{joins}", values)
         return [number for (number,) in found]
+
+    def all_tags(self) -> dict[str, dict[str, str]]:
+        """Tags of all speakers that have some."""
+        found: dict[str, dict[str, str]] = {}
+        if self.has_life:
+            for speaker, name, value in self._rows("SELECT speaker, name, value FROM tags"):
+                found.setdefault(speaker, {})[name] = value
+        return found
+
+    def lacking(self, seconds: bool) -> list[str]:
+        """Speakers of whom an utterance has no embedding, or, if they are needed, no seconds."""
+        if not self.has_life:
+            return [name for (name,) in self._rows("SELECT id FROM speakers ORDER BY number")]
+        bad = "embedding IS NULL" + (" OR seconds IS NULL" if seconds else "")
+        query = (
+            "SELECT id FROM speakers WHERE "
+            "NOT EXISTS (SELECT 1 FROM utterances WHERE speaker = speakers.id) OR "
+            f"EXISTS (SELECT 1 FROM utterances WHERE speaker = speakers.id AND ({bad})) "
+            "ORDER BY number"
+        )
+        return [name for (name,) in self._rows(query)]
+
+    def position(self) -> Position:
+        """How far the gallery has come."""
+        ((step,),) = self._rows("SELECT coalesce(max(step), 0) FROM removals")
+        ((number,),) = self._rows("SELECT coalesce(max(number), 0) FROM speakers")
+        return Position(number, step)
 
     def origins(self) -> dict[str, int]:
         """Numbers that speakers had in the gallery from which a migration brought them."""

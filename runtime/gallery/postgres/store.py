@@ -22,8 +22,6 @@ from dcaplda.runtime.gallery.schema import (
     VERSION,
     Changes,
     Decision,
-    Entry,
-    Kept,
     Position,
     check_not_migrated,
     checked_settings,
@@ -210,31 +208,11 @@ class PostgresStore:
     def _tables(self, connection: "Connection") -> Tables:
         return Tables(PostgresRows(connection), self.path)
 
-    def _look(self, look: Callable[[Tables], Result]) -> Result:
+    def look(self, look: Callable[[Tables], Result]) -> Result:
         """What is found in the tables at one moment."""
         return self._connection.use(
             lambda it: transaction(it, lambda: look(self._tables(it)), _LOOK)
         )
-
-    def get(self, name: str) -> Entry | None:
-        """What is kept of a speaker, but for utterances and tags; None if it is not there."""
-        return self._look(lambda tables: tables.get(name))
-
-    def life(self, name: str) -> Kept | None:
-        """All that is kept of a speaker; None if it is not there."""
-        return self._look(lambda tables: tables.life(name))
-
-    def tagged(self, tags: Mapping[str, str]) -> list[int]:
-        """Numbers of the speakers that have all of these tags."""
-        return self._look(lambda tables: tables.tagged(tags))
-
-    def decisions(self, speaker: str | None, since: float) -> list[Decision]:
-        """The audit log, oldest first."""
-        return self._look(lambda tables: tables.decisions(speaker, since))
-
-    def origins(self) -> dict[str, int]:
-        """Numbers that speakers had where a migration brought them from."""
-        return self._look(lambda tables: tables.origins())
 
     def data_version(self) -> object:
         """The number of the last change; with a lag, what the server told of it by itself.
@@ -345,21 +323,20 @@ class PostgresStore:
     def finish(self, name: str | Path) -> None:
         """Give a gallery that a migration made its name; it is closed afterwards."""
         target = parse_address(str(name)).gallery
-
-        def renamed(connection: "Connection") -> None:
-            connection.execute("DELETE FROM origins")
-            connection.execute(f'ALTER SCHEMA "{self._address.gallery}" RENAME TO "{target}"')
-
-        self._connection.use(lambda it: transaction(it, lambda: renamed(it)))
+        statement = f'ALTER SCHEMA "{self._address.gallery}" RENAME TO "{target}"'
+        self._connection.use(lambda it: it.execute(statement))
         self.close()
 
-    def retire(self, target: str, last: Callable[[Any], bool]) -> bool:
-        """Refuse further changes, if `last(version)`, called while nobody can write, says so."""
+    def forget_origins(self) -> None:
+        """Nothing is brought here any more."""
+        self._write(lambda tables: tables.database.rows("DELETE FROM origins"))
+
+    def retire(self, target: str, last: Callable[[Position], bool]) -> bool:
+        """Refuse further changes, if `last(position)`, called while nobody can write, says so."""
         done = [False]
 
         def mark(tables: Tables) -> None:
-            ((change,),) = tables.database.rows("SELECT change FROM counters")
-            done[0] = last((self._identity, change - 1))
+            done[0] = done[0] or last(tables.position())
             if done[0]:
                 self._set(tables, MIGRATED, target)
 
