@@ -4,9 +4,11 @@ Every change of a speaker is one transaction that takes the old one out and puts
 nobody else was faster; then it is looked at again and tried again.
 """
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,6 +17,7 @@ from numpy.typing import ArrayLike
 from dcaplda.runtime import several
 from dcaplda.runtime.errors import GalleryError, InputError
 from dcaplda.runtime.gallery.blocks import Shape
+from dcaplda.runtime.gallery.connection import checked_path
 from dcaplda.runtime.gallery.memory import Memory
 from dcaplda.runtime.gallery.mirror import Mirror
 from dcaplda.runtime.gallery.packing import Packing, counted, moment_of, text
@@ -258,9 +261,14 @@ class LivingSpeakers:
         """Wait until nothing of removed speakers is left in the log; `erase` does it itself."""
         self._store.scrub(wait=True)
 
-    def backup(self, target: str) -> None:
+    def backup(self, target: str | Path) -> None:
         """Copy the gallery to a new SQLite file as of one moment, while others write."""
-        self._store.backup(target)
+        name = checked_path(target)
+        if os.path.lexists(name):
+            raise GalleryError(f"{name}: is there already; name a new file")
+        if not os.path.isdir(os.path.dirname(os.path.abspath(name))):
+            raise GalleryError(f"{name}: there is no folder for it; make it first")
+        self._store.backup(name)
 
     def numbered(self) -> list[tuple[str, int]]:
         """Ids and numbers in the order of arrival; every change of a speaker gives another."""

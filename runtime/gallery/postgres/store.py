@@ -97,11 +97,14 @@ class PostgresStore:
             if not wanted.create:
                 raise GalleryError(f"{self.path}: no such gallery; add speakers to it first")
             transaction(connection, lambda: self._make(connection, wanted))
-        return dict(connection.execute("SELECT name, value FROM settings").fetchall())
+        # By its whole name: a schema that an account may not use is passed over in a search path.
+        query = f'SELECT name, value FROM "{self._address.gallery}".settings'
+        return dict(connection.execute(query).fetchall())
 
     def _exists(self, connection: "Connection") -> bool:
-        name = f'"{self._address.gallery}".settings'
-        return connection.execute("SELECT to_regclass(%s)", (name,)).fetchone() != (None,)
+        # A table, not a function of names: those answer from a cache that may be old.
+        query = "SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename = 'settings'"
+        return connection.execute(query, (self._address.gallery,)).fetchone() is not None
 
     def _make(self, connection: "Connection", wanted: Wanted) -> None:
         """Make the tables, unless another process was faster."""
@@ -296,6 +299,13 @@ class PostgresStore:
         def granted(connection: "Connection") -> None:
             for statement in GRANTS[kind]:
                 connection.execute(statement.format(**names))
+            # Whoever does not own the tables gets a warning only.
+            query = "SELECT has_table_privilege(%s, 'speakers', %s)"
+            asked = (role, "INSERT" if kind == "enrol" else "SELECT")
+            if connection.execute(query, asked).fetchone() != (True,):
+                raise GalleryError(
+                    f"{self.path}: this account may not do that; its owner grants it"
+                )
 
         self._connection.use(lambda it: transaction(it, lambda: granted(it)))
 
