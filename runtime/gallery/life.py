@@ -97,10 +97,17 @@ class LivingSpeakers:
             entry = entry._replace(tags=checked_tags(tags))
         self._mirror.change(lambda: self._store.change((), [(name, entry)]))
 
-    def add_many(self, speakers: Iterable[tuple[str, Speaker | ArrayLike]]) -> None:
-        """Add speakers, all or none; far faster than one by one."""
+    def add_many(
+        self,
+        speakers: Iterable[tuple[str, Speaker | ArrayLike]],
+        tags: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        """Add speakers, all or none; far faster than one by one. `tags` by speaker."""
         # Before anything is locked: what makes the speakers may take its time.
         packed = [(name, self._packed(name, it)) for name, it in speakers]
+        if tags:
+            given = {name: checked_tags(it) for name, it in tags.items()}
+            packed = [(name, it._replace(tags=given.get(name))) for name, it in packed]
         self._mirror.change(lambda: self._store.change((), packed))
 
     def remove(self, *names: str) -> None:
@@ -131,6 +138,11 @@ class LivingSpeakers:
         """A speaker as it was added (rounded, if the storage is float16); None if not there."""
         kept = self._store.look(lambda it: it.life(name)) if is_word(name) else None
         return None if kept is None else self._speaker(name, kept)
+
+    def living(self, name: str) -> tuple[Speaker, dict[str, str]] | None:
+        """A speaker with numbers of all its utterances, and its tags; None if it is not there."""
+        kept = self._store.look(lambda it: it.life(name)) if is_word(name) else None
+        return None if kept is None else (self._counted(name, kept), dict(kept.entry.tags or {}))
 
     def utterances(self, name: str) -> list[Utterance]:
         """What a speaker was enrolled with: when, how long, whence; each with its number.
@@ -290,9 +302,12 @@ class LivingSpeakers:
         kept = self._store.look(lambda it: it.life(asked))
         if kept is None:
             raise GalleryError(f"{self._store.path}: there is no speaker '{name}'")
+        return kept, self._counted(name, kept)
+
+    def _counted(self, name: str, kept: Kept) -> Speaker:
         speaker = self._speaker(name, kept)
         utterances = counted(kept_apart(self._backend_of(speaker), speaker))
-        return kept, replace(speaker, utterances=utterances)
+        return replace(speaker, utterances=utterances)
 
     def _light(self, name: str) -> Entry | None:
         """What is kept of a speaker, but for utterances and tags; None if it is not there."""

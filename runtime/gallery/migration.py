@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dcaplda.runtime.errors import GalleryError, InputError
+from dcaplda.runtime.gallery.address import parse_address
 from dcaplda.runtime.gallery.schema import Entry, Position
 from dcaplda.runtime.gallery.storage import is_server, shown_path, stands
 from dcaplda.runtime.speaker import Speaker
@@ -127,8 +128,6 @@ def _beside(path: str | Path) -> str:
     if not is_server(path):
         target = Path(path)
         return str(target.with_name(f".{target.name}.migrating"))
-    from dcaplda.runtime.gallery.postgres.address import parse_address
-
     address = parse_address(str(path))
     joint = "&" if "?" in address.server else "?"
     return f"{address.server}{joint}gallery={address.gallery}{BESIDE}"

@@ -1,19 +1,24 @@
 """What a gallery asks of a database, and which database a name means.
 
-Another kind of storage is a class with the methods of `Store` and a line in `open_store`; the tests
+Another kind of storage is a class with the methods of `Store` and an entry in `SERVERS`; the tests
 of tests/runtime/gallery/test_behaviour.py run on each.
 """
 
+import importlib
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from dcaplda.runtime.extractors.note import ExtractorNote
+from dcaplda.runtime.gallery.address import parse_address
 from dcaplda.runtime.gallery.schema import Changes, Decision, Entry, Position
 from dcaplda.runtime.gallery.tables import Tables
 
 Result = TypeVar("Result")
+_POSTGRES = ("dcaplda.runtime.gallery.postgres.store", "PostgresStore")
+SERVERS = {"postgresql": _POSTGRES, "postgres": _POSTGRES}
+"""Module and class of the storage that a URL names: loaded when the first is opened."""
 Gone = Sequence[tuple[str, int | None]]
 """Speakers to take out; with a number, only if they still have it (else `tables.Moved`)."""
 Put = Sequence[tuple[str, Entry]]
@@ -94,24 +99,21 @@ class Store(Protocol):
 
 def is_server(path: Any) -> bool:
     """Whether this names a database on a server."""
-    return isinstance(path, str) and path.startswith(("postgresql://", "postgres://"))
+    return isinstance(path, str) and path.partition("://")[0] in SERVERS and "://" in path
 
 
 def shown_path(path: str | Path) -> str:
     """A path, or an address without its password."""
     if not is_server(path):
         return str(path)
-    from dcaplda.runtime.gallery.postgres.address import parse_address
-
     return parse_address(str(path)).shown
 
 
 def open_store(path: str | Path, wanted: Wanted) -> Store:
     """The gallery of a name, or a new one."""
     if is_server(path):
-        from dcaplda.runtime.gallery.postgres.store import PostgresStore
-
-        return PostgresStore(str(path), wanted)
+        module, kind = SERVERS[str(path).partition("://")[0]]
+        return getattr(importlib.import_module(module), kind)(str(path), wanted)  # type: ignore[no-any-return]
     from dcaplda.runtime.gallery.store import GalleryStore
 
     return GalleryStore(path, wanted)

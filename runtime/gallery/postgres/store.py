@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dcaplda.runtime.errors import GalleryError
 from dcaplda.runtime.extractors.note import ExtractorNote
-from dcaplda.runtime.gallery.postgres.address import parse_address
+from dcaplda.runtime.gallery.address import parse_address
 from dcaplda.runtime.gallery.postgres.connection import ServerConnection, channel, transaction, undo
 from dcaplda.runtime.gallery.postgres.schema import GRANTS, SCHEMA
 from dcaplda.runtime.gallery.schema import (

@@ -13,8 +13,8 @@ from random_models import DIM
 
 from dcaplda.export import parity
 from dcaplda.runtime import Backend, GalleryError
+from dcaplda.runtime.gallery.address import parse_address
 from dcaplda.runtime.gallery.postgres import connection as server_connection
-from dcaplda.runtime.gallery.postgres.address import parse_address
 from dcaplda.runtime.gallery.speakers import Gallery
 
 pytestmark = pytest.mark.torch
