@@ -36,6 +36,8 @@ MAY_IMPORT = {
     "runtime.joint": "runtime.ground",
     "runtime": "runtime.ground runtime.bundle runtime.extractors runtime.trials runtime.joint",
     "runtime.gallery": "runtime.ground runtime.bundle runtime.extractors runtime.trials runtime",
+    "runtime.gallery.postgres": "runtime.ground runtime.extractors runtime.gallery",
+    "runtime.gallery.exchange": "runtime.ground runtime.tables runtime runtime.gallery",
     "runtime.surveys": "runtime.ground runtime.bundle runtime.joint runtime",
     "audio.signal": "runtime.ground",
     "audio.network": "runtime.ground audio.signal",
@@ -71,7 +73,7 @@ MAY_IMPORT = {
     "bin.common": "runtime.ground runtime.extractors runtime.tables runtime.trials runtime "
     "runtime.surveys",
     "bin": "runtime.ground runtime.bundle runtime.extractors runtime.tables runtime.trials "
-    "runtime.gallery runtime runtime.surveys audio.corpus audio simulate eval.metrics eval.trials "
+    "runtime.gallery runtime.gallery.exchange runtime runtime.surveys audio.corpus audio simulate eval.metrics eval.trials "
     "eval.protocol eval.verdict eval.report eval.page eval.validation eval train.recipe "
     "train.steps train export.importers export bin.common",
 }

@@ -123,7 +123,7 @@ def test_another_model_enrols_the_embeddings(small_bundle, other_bundle, tmp_pat
 def test_anybodys_kaldi_tables_come_in(small_bundle, tmp_path, capsys) -> None:
     x, d = utterances(5, 3)
     names = [f"u{i}" for i in range(5)]
-    write_scp(tmp_path / "x.scp", dict(zip(names, x, strict=True)))
+    write_scp(tmp_path, dict(zip(names, x, strict=True)))
     (tmp_path / "utt2spk").write_text("u0 ann\nu1 ann\nu2 bob\nu3 bob\nu4 eve\n")
     lines = [f"{name} {float(s)!r}\n" for name, s in zip(names, d, strict=True)]
     (tmp_path / "utt2dur").write_text("".join(lines))
@@ -156,7 +156,8 @@ def test_damaged_tables_are_one_line(small_bundle, tmp_path, capsys) -> None:
         return "\n".join([json.dumps({**first, **changes}), *lines[1:]]) + "\n"
 
     for file, text, message in (
-        ("utterances.jsonl", "\n".join(lines[1:]) + "\n", "some of its lines are missing"),
+        ("utterances.jsonl", "\n".join(lines[1:]) + "\n", "'s0' has no utterance"),
+        ("utterances.jsonl", "\n".join([*lines[:1], *lines[2:]]) + "\n", "some of its lines are"),
         ("utterances.jsonl", "x\n", "line 1: "),
         ("utterances.jsonl", edited(speaker="nobody"), "is of 'nobody', who is not in"),
         ("utterances.jsonl", edited(seconds=-1), "-1 seconds; expected from 0.001"),
