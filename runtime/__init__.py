@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from dcaplda.runtime.gallery.audit import Identification
     from dcaplda.runtime.gallery.search import Match
     from dcaplda.runtime.gallery.speakers import Gallery
+    from dcaplda.runtime.people.diarized import Named, name_speakers
+    from dcaplda.runtime.people.manager import SpeakerManager
     from dcaplda.runtime.places import Places
     from dcaplda.runtime.speaker import Speaker, Utterance
     from dcaplda.runtime.verification import Verification
@@ -30,10 +32,13 @@ __all__ = [
     "InputError",
     "Match",
     "ModelInfo",
+    "Named",
     "Places",
     "Speaker",
+    "SpeakerManager",
     "Utterance",
     "Verification",
+    "name_speakers",
 ]
 
 _HOMES = {
@@ -47,10 +52,13 @@ _HOMES = {
     "Identification": "gallery.audit",
     "InputError": "errors",
     "Match": "gallery.search",
+    "Named": "people.diarized",
     "Places": "places",
     "Speaker": "speaker",
+    "SpeakerManager": "people.manager",
     "Utterance": "speaker",
     "Verification": "verification",
+    "name_speakers": "people.diarized",
 }
 
 
