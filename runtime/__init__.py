@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from dcaplda.runtime.people.diarized import Named, name_speakers
     from dcaplda.runtime.people.manager import SpeakerManager
     from dcaplda.runtime.places import Places
-    from dcaplda.runtime.speaker import Speaker, Utterance
-    from dcaplda.runtime.verification import Verification
+    from dcaplda.runtime.records.answer import Verification
+    from dcaplda.runtime.records.speaker import Speaker, Utterance
 
 __all__ = [
     "Backend",
@@ -54,10 +54,10 @@ _HOMES = {
     "Match": "gallery.search",
     "Named": "people.diarized",
     "Places": "places",
-    "Speaker": "speaker",
+    "Speaker": "records.speaker",
     "SpeakerManager": "people.manager",
-    "Utterance": "speaker",
-    "Verification": "verification",
+    "Utterance": "records.speaker",
+    "Verification": "records.answer",
     "name_speakers": "people.diarized",
 }
 

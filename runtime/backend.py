@@ -13,15 +13,14 @@ from dcaplda.runtime.bundle.agreement import read_graph
 from dcaplda.runtime.bundle.manifest import SEARCH, ModelInfo, read_info
 from dcaplda.runtime.bundle.ones import find_ones
 from dcaplda.runtime.bundle.sessions import Sessions
-from dcaplda.runtime.cores import available_threads
 from dcaplda.runtime.decision import bayes_threshold
 from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.extractors.agreement import agree_on_extractor
 from dcaplda.runtime.extractors.note import ExtractorNote, extractor_of
 from dcaplda.runtime.familiarity import read_familiarity
-from dcaplda.runtime.speaker import Speaker, short
+from dcaplda.runtime.records.speaker import Speaker, short
 from dcaplda.runtime.trials import planner
-from dcaplda.runtime.trials.tiles import run_jobs, tile_slices
+from dcaplda.runtime.trials.tiles import available_threads, run_jobs, tile_slices
 from dcaplda.runtime.verification import Verification
 
 if TYPE_CHECKING:

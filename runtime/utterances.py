@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dcaplda.runtime import checks, several
 from dcaplda.runtime.errors import InputError
-from dcaplda.runtime.speaker import Float32, Speaker, Utterance
+from dcaplda.runtime.records.speaker import Float32, Speaker, Utterance
 from dcaplda.runtime.values import shown
 from dcaplda.runtime.verification import enrolled_voiceprints
 

@@ -5,8 +5,8 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from dcaplda.runtime.gallery.schema import Decision
-from dcaplda.runtime.speaker import Speaker, short
+from dcaplda.runtime.gallery.database.schema import Decision
+from dcaplda.runtime.records.speaker import Speaker, short
 from dcaplda.runtime.verification import Verification
 
 TESTED, ENROLLED = "test:", "enrolment:"

@@ -17,14 +17,14 @@ from numpy.typing import ArrayLike
 from dcaplda.runtime import several
 from dcaplda.runtime.errors import GalleryError, InputError
 from dcaplda.runtime.gallery.blocks import Shape
-from dcaplda.runtime.gallery.connection import checked_path
+from dcaplda.runtime.gallery.database.connection import checked_path
+from dcaplda.runtime.gallery.database.schema import Entry, Kept
+from dcaplda.runtime.gallery.database.storage import Gone, Store, stands
+from dcaplda.runtime.gallery.database.tables import Moved
 from dcaplda.runtime.gallery.memory import Memory
 from dcaplda.runtime.gallery.mirror import Mirror
 from dcaplda.runtime.gallery.packing import Packing, counted, moment_of, text
-from dcaplda.runtime.gallery.schema import Entry, Kept
-from dcaplda.runtime.gallery.storage import Gone, Store, stands
-from dcaplda.runtime.gallery.tables import Moved
-from dcaplda.runtime.speaker import Float32, Speaker, Utterance
+from dcaplda.runtime.records.speaker import Float32, Speaker, Utterance
 from dcaplda.runtime.utterances import (
     chosen,
     coherence,

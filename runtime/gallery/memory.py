@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from dcaplda.runtime.errors import GalleryError
 from dcaplda.runtime.gallery.blocks import Block, Shape, VoiceprintBlocks
-from dcaplda.runtime.gallery.schema import Changes, Position, Row
+from dcaplda.runtime.gallery.database.schema import Changes, Position, Row
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dcaplda.runtime.errors import GalleryError, InputError
-from dcaplda.runtime.gallery.address import parse_address
-from dcaplda.runtime.gallery.schema import Entry, Position
-from dcaplda.runtime.gallery.storage import is_server, shown_path, stands
-from dcaplda.runtime.speaker import Speaker
+from dcaplda.runtime.gallery.database.address import parse_address
+from dcaplda.runtime.gallery.database.schema import Entry, Position
+from dcaplda.runtime.gallery.database.storage import is_server, shown_path, stands
+from dcaplda.runtime.records.speaker import Speaker
 from dcaplda.runtime.utterances import session_column
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def named(names: Sequence[str], most: int = 5) -> str:
 
 def check_free(path: str | Path, backend: "Backend") -> None:
     """Refuse a name that a gallery has already."""
-    from dcaplda.runtime.gallery.storage import Wanted, open_store
+    from dcaplda.runtime.gallery.database.storage import Wanted, open_store
 
     if not is_server(path):
         if os.path.lexists(path):

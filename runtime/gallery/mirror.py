@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
+from dcaplda.runtime.gallery.database.schema import Changes, miscounted
+from dcaplda.runtime.gallery.database.storage import Store
 from dcaplda.runtime.gallery.memory import Memory
-from dcaplda.runtime.gallery.schema import Changes, miscounted
-from dcaplda.runtime.gallery.storage import Store
 
 
 class Mirror:

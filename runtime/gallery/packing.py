@@ -12,8 +12,8 @@ import numpy as np
 
 from dcaplda.runtime.errors import GalleryError, InputError
 from dcaplda.runtime.gallery.blocks import Shape, unpacked
-from dcaplda.runtime.gallery.schema import Entry, Kept, UtteranceRow, read_warnings
-from dcaplda.runtime.speaker import Float32, Speaker, Utterance
+from dcaplda.runtime.gallery.database.schema import Entry, Kept, UtteranceRow, read_warnings
+from dcaplda.runtime.records.speaker import Float32, Speaker, Utterance
 from dcaplda.runtime.values import number, shown
 
 LONGEST_TEXT = 4096

@@ -15,14 +15,14 @@ from dcaplda.runtime.decision import check_prior
 from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.gallery.audit import Identification, Update, decision_of, probe_warnings
 from dcaplda.runtime.gallery.blocks import Block, Part
+from dcaplda.runtime.gallery.database.schema import Decision
+from dcaplda.runtime.gallery.database.storage import Store, Wanted, open_store
+from dcaplda.runtime.gallery.database.tables import Moved
 from dcaplda.runtime.gallery.life import TRIES, LivingSpeakers, checked_tags, noted, way_of
 from dcaplda.runtime.gallery.memory import Memory
 from dcaplda.runtime.gallery.packing import moment_of
-from dcaplda.runtime.gallery.schema import Decision
 from dcaplda.runtime.gallery.search import Match, Ranking, needed_posterior, rank
-from dcaplda.runtime.gallery.storage import Store, Wanted, open_store
-from dcaplda.runtime.gallery.tables import Moved
-from dcaplda.runtime.speaker import Float32, Speaker, short
+from dcaplda.runtime.records.speaker import Float32, Speaker, short
 from dcaplda.runtime.utterances import coherence, in_sessions, new_utterances
 from dcaplda.runtime.verification import Verification
 

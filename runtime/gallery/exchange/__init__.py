@@ -1,5 +1,5 @@
 """Galleries as tables that other tools read (`writing`), and tables as speakers (`reading`).
 
-A folder with Kaldi's `utt2spk`, `spk2utt` and `utt2dur`, embeddings and voiceprints as archives or
-Parquet, and lines of JSON for what Kaldi has no table of.
+In: a gallery, or tables. Out: a folder, or speakers for Gallery.add_many. The folder has Kaldi's
+tables, vectors as archives or Parquet, and lines of JSON for what Kaldi has no table of.
 """

@@ -26,7 +26,7 @@ from dcaplda.runtime.gallery.exchange.writing import (
     specifier,
 )
 from dcaplda.runtime.gallery.migration import enrolled_again, named
-from dcaplda.runtime.speaker import Speaker, Utterance
+from dcaplda.runtime.records.speaker import Speaker, Utterance
 from dcaplda.runtime.tables.vectors import read_vectors
 from dcaplda.runtime.utterances import speaker_of
 from dcaplda.runtime.values import SECONDS, are_seconds, word

@@ -16,7 +16,7 @@ import numpy as np
 
 from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.files import new_folder
-from dcaplda.runtime.speaker import Speaker, Utterance
+from dcaplda.runtime.records.speaker import Speaker, Utterance
 from dcaplda.runtime.tables.vector_writer import write_vectors
 from dcaplda.runtime.tables.voiceprint_tag import write_tag
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dcaplda.runtime.errors import GalleryError
-from dcaplda.runtime.gallery.address import Address
-from dcaplda.runtime.gallery.forks import watch
+from dcaplda.runtime.gallery.database.address import Address
+from dcaplda.runtime.gallery.database.forks import watch
 
 if TYPE_CHECKING:
     import psycopg

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dcaplda.runtime.errors import GalleryError
 from dcaplda.runtime.extractors.note import ExtractorNote
-from dcaplda.runtime.gallery.address import parse_address
-from dcaplda.runtime.gallery.postgres.connection import ServerConnection, channel, transaction, undo
-from dcaplda.runtime.gallery.postgres.schema import GRANTS, SCHEMA
-from dcaplda.runtime.gallery.schema import (
+from dcaplda.runtime.gallery.database.address import parse_address
+from dcaplda.runtime.gallery.database.schema import (
     KEEP_EMBEDDINGS,
     MIGRATED,
     VERSION,
@@ -26,10 +24,12 @@ from dcaplda.runtime.gallery.schema import (
     check_not_migrated,
     checked_settings,
 )
-from dcaplda.runtime.gallery.storage import Gone, Put, Wanted
-from dcaplda.runtime.gallery.store import agreed_extractor, check_model, check_storage
-from dcaplda.runtime.gallery.sums import checked
-from dcaplda.runtime.gallery.tables import Tables
+from dcaplda.runtime.gallery.database.storage import Gone, Put, Wanted
+from dcaplda.runtime.gallery.database.store import agreed_extractor, check_model, check_storage
+from dcaplda.runtime.gallery.database.sums import checked
+from dcaplda.runtime.gallery.database.tables import Tables
+from dcaplda.runtime.gallery.postgres.connection import ServerConnection, channel, transaction, undo
+from dcaplda.runtime.gallery.postgres.schema import GRANTS, SCHEMA
 from dcaplda.runtime.values import word
 
 if TYPE_CHECKING:
@@ -311,7 +311,7 @@ class PostgresStore:
 
     def backup(self, target: str) -> None:
         """A copy in a file of SQLite, as of one moment."""
-        from dcaplda.runtime.gallery.copying import write_copy
+        from dcaplda.runtime.gallery.database.copying import write_copy
 
         def read(connection: "Connection") -> None:
             found = dict(connection.execute("SELECT name, value FROM settings").fetchall())

@@ -12,8 +12,8 @@ from random_models import DIM
 
 from dcaplda.export import parity
 from dcaplda.runtime import Backend, GalleryError
+from dcaplda.runtime.gallery.database.sums import speaker_crc
 from dcaplda.runtime.gallery.speakers import Gallery
-from dcaplda.runtime.gallery.sums import speaker_crc
 
 pytestmark = pytest.mark.torch
 
@@ -96,7 +96,7 @@ def test_galleries_of_before_open_and_live_on(backend, prints, tmp_path, version
 
 def test_an_upgrade_that_fails_leaves_the_old_one(backend, prints, tmp_path, monkeypatch) -> None:
     """In one transaction with the change that asked for it."""
-    from dcaplda.runtime.gallery import tables
+    from dcaplda.runtime.gallery.database import tables
 
     path = tmp_path / "g.db"
     old_gallery(path, backend.info.fingerprint, {"ann": prints[:1]}, 1)
@@ -197,7 +197,7 @@ def test_what_versions_of_before_left_in_free_pages_is_erased_too(
 def test_erasing_waits_for_a_reader_and_says_if_that_is_too_long(
     backend, prints, tmp_path, monkeypatch
 ) -> None:
-    from dcaplda.runtime.gallery import store
+    from dcaplda.runtime.gallery.database import store
 
     gallery = Gallery.open(tmp_path / "g.db", backend)
     gallery.add_many([("ann", prints[0]), ("bob", prints[1]), ("eve", prints[2])])

@@ -13,7 +13,7 @@ from random_models import DIM
 
 from dcaplda.export import parity
 from dcaplda.runtime import Backend, GalleryError
-from dcaplda.runtime.gallery.address import parse_address
+from dcaplda.runtime.gallery.database.address import parse_address
 from dcaplda.runtime.gallery.postgres import connection as server_connection
 from dcaplda.runtime.gallery.speakers import Gallery
 
@@ -156,7 +156,7 @@ def test_a_server_set_back_to_an_earlier_day_is_read_anew(home, postgres, backen
     gallery.add("eve", prints[2])
     # As restored: bob is back, eve was never there, and the numbers are those of that day.
     row = prints[1].tobytes().hex()
-    from dcaplda.runtime.gallery.sums import speaker_crc
+    from dcaplda.runtime.gallery.database.sums import speaker_crc
 
     crc = speaker_crc(2, "bob", prints[1].tobytes(), "")
     for statement in (

@@ -19,7 +19,7 @@ from dcaplda.export.bundle_writer import export_model
 from dcaplda.runtime import Backend, DcapldaError, InputError
 from dcaplda.runtime.errors import GalleryError
 from dcaplda.runtime.gallery.blocks import Shape, VoiceprintBlocks, widen
-from dcaplda.runtime.gallery.schema import PAGE_BYTES
+from dcaplda.runtime.gallery.database.schema import PAGE_BYTES
 from dcaplda.runtime.gallery.speakers import Gallery, Match
 from dcaplda.runtime.gallery.top_matches import search_blocks
 from dcaplda.runtime.verification import Speaker

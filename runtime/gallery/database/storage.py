@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from dcaplda.runtime.extractors.note import ExtractorNote
-from dcaplda.runtime.gallery.address import parse_address
-from dcaplda.runtime.gallery.schema import Changes, Decision, Entry, Position
-from dcaplda.runtime.gallery.tables import Tables
+from dcaplda.runtime.gallery.database.address import parse_address
+from dcaplda.runtime.gallery.database.schema import Changes, Decision, Entry, Position
+from dcaplda.runtime.gallery.database.tables import Tables
 
 Result = TypeVar("Result")
 _POSTGRES = ("dcaplda.runtime.gallery.postgres.store", "PostgresStore")
@@ -114,7 +114,7 @@ def open_store(path: str | Path, wanted: Wanted) -> Store:
     if is_server(path):
         module, kind = SERVERS[str(path).partition("://")[0]]
         return getattr(importlib.import_module(module), kind)(str(path), wanted)  # type: ignore[no-any-return]
-    from dcaplda.runtime.gallery.store import GalleryStore
+    from dcaplda.runtime.gallery.database.store import GalleryStore
 
     return GalleryStore(path, wanted)
 

@@ -16,14 +16,14 @@ from typing import Any, TypeVar
 from dcaplda.runtime.errors import GalleryError
 from dcaplda.runtime.extractors.note import ExtractorNote
 from dcaplda.runtime.files import replacing
-from dcaplda.runtime.gallery.connection import (
+from dcaplda.runtime.gallery.database.connection import (
     BUSY_SECONDS,
     Connection,
     patiently,
     snapshot,
     transaction,
 )
-from dcaplda.runtime.gallery.schema import (
+from dcaplda.runtime.gallery.database.schema import (
     APPLICATION_ID,
     COUNT_SCHEMA,
     KEEP_EMBEDDINGS,
@@ -46,9 +46,15 @@ from dcaplda.runtime.gallery.schema import (
     read_settings,
     upgrade,
 )
-from dcaplda.runtime.gallery.storage import Gone, Put, Wanted
-from dcaplda.runtime.gallery.sums import SUMS_SCHEMA, check_index, checked, columns, has_sums
-from dcaplda.runtime.gallery.tables import Tables
+from dcaplda.runtime.gallery.database.storage import Gone, Put, Wanted
+from dcaplda.runtime.gallery.database.sums import (
+    SUMS_SCHEMA,
+    check_index,
+    checked,
+    columns,
+    has_sums,
+)
+from dcaplda.runtime.gallery.database.tables import Tables
 
 Result = TypeVar("Result")
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dcaplda.runtime.errors import GalleryError
-from dcaplda.runtime.gallery.schema import COUNT, miscounted
+from dcaplda.runtime.gallery.database.schema import COUNT, miscounted
 
 SUMS_SCHEMA = ("CREATE TABLE IF NOT EXISTS sums(number INTEGER PRIMARY KEY, crc INTEGER NOT NULL)",)
 # The number of speakers whom a look for their id does not find: the index lies elsewhere.

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from dcaplda.runtime.errors import GalleryError
-from dcaplda.runtime.gallery.forks import watch
+from dcaplda.runtime.gallery.database.forks import watch
 from dcaplda.runtime.values import shown
 
 BUSY_SECONDS = 60.0

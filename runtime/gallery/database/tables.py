@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dcaplda.runtime.errors import GalleryError
-from dcaplda.runtime.gallery.schema import (
+from dcaplda.runtime.gallery.database.schema import (
     Decision,
     Entry,
     Kept,
@@ -19,7 +19,7 @@ from dcaplda.runtime.gallery.schema import (
     UtteranceRow,
     read_warnings,
 )
-from dcaplda.runtime.gallery.sums import check_sum, speaker_crc
+from dcaplda.runtime.gallery.database.sums import check_sum, speaker_crc
 
 
 class Database(Protocol):

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dcaplda.runtime.files import replacing
-from dcaplda.runtime.gallery.schema import COUNT
-from dcaplda.runtime.gallery.store import make_file
+from dcaplda.runtime.gallery.database.schema import COUNT
+from dcaplda.runtime.gallery.database.store import make_file
 
 
 def write_copy(
