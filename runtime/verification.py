@@ -49,17 +49,18 @@ def enroll(
     if multi_enroll == "joint" and count > 1:
         together = np.zeros(count, np.int64)
         voiceprints = several.merged_voiceprints(backend, voiceprints, together, 1, numbers)
-    lengths = checks.lengths(matrix).tolist()
     told = None if seconds is None else times.tolist()
+    lengths: list[float] | None = None
     warnings: tuple[str, ...] = ()
     if backend.familiarity.informed:
+        lengths = checks.lengths(matrix).tolist()
         distances = backend.familiarity.distances(singles)
         warnings = backend.familiarity.warnings(told, lengths, distances, "enrolment")
     utterances = tuple(
         Utterance(
             singles[row],
             None if told is None else told[row],
-            lengths[row],
+            None if lengths is None else lengths[row],
             matrix[row],
             None if numbers is None else int(numbers[row]),
         )

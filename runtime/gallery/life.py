@@ -393,16 +393,15 @@ class LivingSpeakers:
     ) -> Entry:
         what = f"speaker '{word(name, 'speaker id')}'"
         matrix = self._matrix(speaker, what)
-        if isinstance(speaker, Speaker):
-            known = (
-                speaker if speaker.voiceprints is matrix else replace(speaker, voiceprints=matrix)
-            )
-            # Numbers of another gallery, or of another life here, are not those of this one.
-            if any(it.number is not None for it in known.utterances):
-                fresh = tuple(replace(it, number=None) for it in known.utterances)
-                known = replace(known, utterances=fresh)
-        else:
-            known = Speaker(matrix)
+        if not isinstance(speaker, Speaker):
+            return Entry(self._packing.data(name, matrix), ())
+        known = speaker
+        # Numbers of another gallery, or of another life here, are not those of this one.
+        if any(it.number is not None for it in known.utterances):
+            fresh = tuple(replace(it, number=None) for it in known.utterances)
+            known = replace(known, utterances=fresh)
+        if known.voiceprints is not matrix:
+            known = replace(known, voiceprints=matrix)
         return self._packing.entry(name, known, self._place_of(speaker, what), moment, source)
 
 

@@ -33,17 +33,24 @@ class Packing:
     ) -> Entry:
         """What is stored of a speaker; `moment` and `source` of utterances that have none."""
         rows = speaker.voiceprints
+        own = len(rows) == len(speaker.utterances)
+        now = time.time() if moment is None else moment
+        utterances = tuple(self._row(it, own, now, source) for it in speaker.utterances)
+        data = self.data(name, rows)
+        return Entry(data, speaker.warnings, place, speaker.way, utterances)
+
+    def data(self, name: str, rows: Float32) -> bytes:
+        """Voiceprints as they are stored."""
+        if self.shape.dtype == np.float32:
+            return rows.tobytes()
         with np.errstate(over="ignore"):
             stored = rows.astype(self.shape.dtype)
-        if self.shape.dtype == np.float16 and not np.isfinite(stored).all():
+        if not np.isfinite(stored).all():
             raise InputError(
                 f"speaker '{name}': {np.abs(rows).max():g} is more than float16 can hold; make a "
                 "gallery with storage='float32'"
             )
-        own = len(rows) == len(speaker.utterances)
-        now = time.time() if moment is None else moment
-        utterances = tuple(self._row(it, own, now, source) for it in speaker.utterances)
-        return Entry(stored.tobytes(), speaker.warnings, place, speaker.way, utterances)
+        return stored.tobytes()
 
     def _row(self, it: Utterance, own: bool, moment: float, source: str) -> UtteranceRow:
         embedding = it.embedding if self.keep_embeddings else None

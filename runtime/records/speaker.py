@@ -27,7 +27,7 @@ class Utterance:
     seconds: float | None = None
     """Seconds of speech."""
     length: float | None = None
-    """Length of the embedding, which tells whether it is usual."""
+    """Length of the embedding, of models that know which lengths are usual."""
     embedding: Float32 | None = None
     """(D,): of which another model can make its own voiceprint."""
     session: int | None = None

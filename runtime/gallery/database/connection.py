@@ -38,6 +38,8 @@ class Connection:
         self.file = os.path.abspath(self.path)
         self._identity: tuple[int, int] | None = None
         self._connection: sqlite3.Connection | None = None
+        self._second: sqlite3.Connection | None = None
+        """Empties the log, and does not wait for readers."""
         self._closed = False
         watch(self)  # SQLite forbids carrying a connection into a forked child
 
@@ -93,24 +95,32 @@ class Connection:
 
         By a connection of its own, since the usual one waits for a minute.
         """
-        with self.lock:
-            try:
-                name = f"{Path(self.file).as_uri()}?mode=rw"  # never a new file
-                other = sqlite3.connect(name, seconds, isolation_level=None, uri=True)
+        last = time.monotonic() + seconds
+        while True:
+            with self.lock:
                 try:
-                    ((busy, _, _),) = other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-                finally:
-                    other.close()
-            except sqlite3.OperationalError:  # others make or leave it
+                    if self._second is None:
+                        name = f"{Path(self.file).as_uri()}?mode=rw"  # never a new file
+                        self._second = sqlite3.connect(
+                            name, 0.0, isolation_level=None, check_same_thread=False, uri=True
+                        )
+                    found = self._second.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                    if found[0][0] == 0:
+                        return True
+                except sqlite3.Error:  # others make or leave it, or a fork closed it
+                    self._second = None
+            if time.monotonic() >= last:
                 return False
-            return not busy
+            time.sleep(0.01)
 
     def disconnect(self) -> None:
         """Close the connection; the next use opens another."""
         with self.lock:
-            connection, self._connection = self._connection, None
-            if connection is not None:
-                connection.close()
+            for name in ("_connection", "_second"):
+                connection = getattr(self, name)
+                setattr(self, name, None)
+                if connection is not None:
+                    connection.close()
 
     def close(self) -> None:
         """Close the file for good."""
