@@ -1,4 +1,4 @@
-"""The examples of docs/embedding.md and docs/galleries.md run, and docs/formats.md has the names of the graphs."""
+"""The examples of docs/embedding.md and docs/galleries.md run; formats.md names graphs' inputs."""
 
 import doctest
 import re

@@ -159,7 +159,7 @@ class Tables:
         utterances = []
         for *values, crc in rows:
             row = UtteranceRow(*values)
-            if crc != utterance_crc(name, row):
+            if not _as_written(name, row, crc):
                 raise GalleryError(
                     f"{self.path}: utterance {row.number} of '{name}' is not as it was written; "
                     "restore a copy"
@@ -278,6 +278,14 @@ class Tables:
 
 def _lines(warnings: Sequence[str]) -> str | None:
     return json.dumps(warnings) if warnings else None
+
+
+def _as_written(name: str, row: UtteranceRow, crc: Any) -> bool:
+    """Whether an utterance has its checksum; a damaged one may be of any type."""
+    try:
+        return bool(crc == utterance_crc(name, row))
+    except (TypeError, ValueError):
+        return False
 
 
 def utterance_crc(name: str, row: UtteranceRow) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gallery_places import Home, home_of
+from interruptions import CHANGES, Interruption, in_memory
 from postgres_server import Server, running_server, why_not
 from random_models import DIM
 
@@ -261,3 +262,32 @@ def test_without_psycopg_the_extra_is_named(backend, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(GalleryError, match=r"pip install 'dcaplda\[postgres\]'"):
         Gallery.open("postgresql://owner@localhost/x", backend)
+
+
+@pytest.mark.parametrize("name", ["add", "remove", "add_utterance", "rename"])
+def test_memory_is_the_server_wherever_one_is_interrupted(home, backend, prints, name) -> None:
+    """Ctrl-C at every 97th bytecode: wholly or not at all, and nobody else is kept waiting."""
+    change, undo = CHANGES[name]
+    gallery, other = home.open(backend), home.open(backend)
+    gallery.add_many((f"s{k}", prints[k]) for k in range(3))
+    before = in_memory(gallery)
+    change(gallery, prints)
+    after = in_memory(gallery)
+    undo(gallery, prints)
+    done = undone = at = 0
+    while True:
+        caught = Interruption(at).hits(lambda: change(gallery, prints))
+        stored = in_memory(other)
+        if caught is None:
+            assert stored == after
+            break
+        assert stored in (before, after), f"half a change, interrupted at bytecode {at}"
+        assert list(in_memory(gallery).items()) == list(stored.items()), f"stale at {at}"
+        other.tag("s2", {"at": str(at)})  # others can write
+        if stored == after:
+            done += 1
+            undo(gallery, prints)
+        else:
+            undone += 1
+        at += 97
+    assert done and undone
