@@ -43,6 +43,7 @@ MAY_IMPORT = {
     "runtime.gallery.exchange": "runtime.ground runtime.records runtime.tables runtime "
     "runtime.gallery",
     "runtime.people": "runtime.ground runtime.tables runtime.gallery runtime",
+    "runtime.clustering": "runtime.ground runtime.joint runtime",
     "runtime.surveys": "runtime.ground runtime.bundle runtime.joint runtime",
     "audio.signal": "runtime.ground",
     "audio.network": "runtime.ground audio.signal",
@@ -79,11 +80,12 @@ MAY_IMPORT = {
     "export.exporters": "runtime.ground runtime.tables train.model export.graphs",
     "bin.common": "runtime.ground runtime.extractors runtime.tables runtime.trials runtime "
     "runtime.surveys",
+    "bin.recordings": "runtime.ground runtime.tables runtime runtime.clustering bin.common",
     "bin": "runtime.ground runtime.bundle runtime.extractors runtime.tables runtime.trials "
-    "runtime.gallery runtime.gallery.exchange runtime runtime.surveys audio.corpus audio simulate "
-    "eval.metrics eval.trials "
-    "eval.protocol eval.verdict eval.report eval.page eval.validation eval train.recipe "
-    "train.steps train export.importers export.exporters export bin.common",
+    "runtime.gallery runtime.gallery.exchange runtime runtime.people runtime.clustering "
+    "runtime.surveys audio.corpus audio simulate eval.metrics eval.trials eval.protocol eval.verdict eval.report "
+    "eval.page eval.validation eval train.recipe train.steps train export.importers "
+    "export.exporters export bin.common bin.recordings",
 }
 """Room -> rooms whose modules it may import. Every arrow points up this list, so there is no way
 round, and every arrow is used: what nobody needs is not allowed."""
