@@ -83,7 +83,8 @@ MAY_IMPORT = {
     "bin.recordings": "runtime.ground runtime.tables runtime runtime.clustering bin.common",
     "bin": "runtime.ground runtime.bundle runtime.extractors runtime.tables runtime.trials "
     "runtime.gallery runtime.gallery.exchange runtime runtime.people runtime.clustering "
-    "runtime.surveys audio.corpus audio simulate eval.metrics eval.trials eval.protocol eval.verdict eval.report "
+    "runtime.surveys audio.corpus audio simulate eval.metrics eval.trials eval.protocol "
+    "eval.verdict eval.report "
     "eval.page eval.validation eval train.recipe train.steps train export.importers "
     "export.exporters export bin.common bin.recordings",
 }
