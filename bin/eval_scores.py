@@ -128,7 +128,7 @@ def _work(options: Options) -> "Work":
     from dcaplda.eval.trials.conditions import check_edges
     from dcaplda.eval.trials.keys import Allowance
     from dcaplda.eval.trials.score_columns import column_number
-    from dcaplda.runtime.cores import available_threads
+    from dcaplda.runtime.trials.tiles import available_threads
 
     column = column_number(options.score_column)
     return Work(

@@ -138,8 +138,10 @@ class SpeakerManager:
         if threshold is not None:
             return names[best] if llrs[best] >= threshold else ""
         if self.gallery is not None:
-            costs = {"cost_miss": self._cost_miss, "cost_fa": self._cost_fa}
-            found = self.gallery.identify(probe, prior=self.prior, **costs).speaker
+            miss, fa = self._cost_miss, self._cost_fa
+            found = self.gallery.identify(
+                probe, prior=self.prior, cost_miss=miss, cost_fa=fa
+            ).speaker
             return "" if found is None else as_name(found)
         # Nobody has LLR 0, and all others share the prior.
         logits = np.append(llrs + log_odds(self.prior) - np.log(len(llrs)), 0.0)
