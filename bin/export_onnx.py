@@ -9,8 +9,8 @@ from dcaplda.runtime.errors import ModelError
 USAGE = """Export a trained model to an ONNX bundle.
 
 The bundle is a directory with backend.onnx (embeddings and durations of both sides to LLRs),
-voiceprint.onnx, compare.onnx, pairs.onnx, search.onnx, verify.onnx and model.json. Every graph is
-compared with torch before anything is written.
+voiceprint.onnx, compare.onnx (in two steps prepare.onnx, tile.onnx), pairs.onnx, search.onnx,
+verify.onnx and model.json. Every graph is compared with torch before anything is written.
 
 Usage: export-onnx [options] <exp-dir> <bundle-dir>
 e.g.: export-onnx exp/dca-plda exp/dca-plda/bundle

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dcaplda.runtime import checks, several, values, verification
 from dcaplda.runtime.bundle.agreement import read_graph
-from dcaplda.runtime.bundle.manifest import SEARCH, ModelInfo, read_info
+from dcaplda.runtime.bundle.manifest import PREPARE, SEARCH, TILE, ModelInfo, read_info
 from dcaplda.runtime.bundle.ones import find_ones
 from dcaplda.runtime.bundle.sessions import Sessions
 from dcaplda.runtime.cores import available_threads
@@ -147,10 +147,10 @@ class Backend:
             raise InputError(f"out: expected float32 {shape}, found {out.dtype} {out.shape}")
         llrs = np.empty(shape, dtype=np.float32) if out is None else out
 
-        def work(tile: tuple[slice, slice]) -> None:
-            llrs[tile] = self.tile(left[tile[0]], right[tile[1]])
+        def work(tile: tuple[slice, slice, Float32]) -> None:
+            llrs[tile[:2]] = self.prepared_tile(tile[2], right[tile[1]])
 
-        for _ in run_jobs(work, tile_slices(*llrs.shape), self.threads):
+        for _ in run_jobs(work, self._prepared_slices(left, len(right)), self.threads):
             pass
         return llrs
 
@@ -168,10 +168,20 @@ class Backend:
         )
         several.refuse_both(self, left, right)
 
-        def work(tile: tuple[slice, slice]) -> tuple[slice, slice, Float32]:
-            return *tile, self.tile(left[tile[0]], right[tile[1]])
+        def work(tile: tuple[slice, slice, Float32]) -> tuple[slice, slice, Float32]:
+            return *tile[:2], self.prepared_tile(tile[2], right[tile[1]])
 
-        return run_jobs(work, tile_slices(len(left), len(right)), self.threads)
+        return run_jobs(work, self._prepared_slices(left, len(right)), self.threads)
+
+    def _prepared_slices(
+        self, enroll: Float32, n_test: int
+    ) -> Iterator[tuple[slice, slice, Float32]]:
+        """All tiles of a full comparison with their enrolments prepared, once for each row."""
+        rows, ready = slice(0, 0), enroll[:0]
+        for tile in tile_slices(len(enroll), n_test):
+            if tile[0] != rows:
+                rows, ready = tile[0], self.prepared(enroll[tile[0]])
+            yield *tile, ready
 
     def compare_pairs(self, enroll: ArrayLike, test: ArrayLike) -> Float32:
         """LLR of each enrolment voiceprint against the test voiceprint in the same row."""
@@ -367,7 +377,7 @@ class Backend:
         begin, end = (values.whole(edge, "part") for edge in part or (0, count))
         if not begin <= end <= count:
             raise InputError(f"part = {part}: the list has {count} trials")
-        scorers = planner.Scorers(tile=self.tile, pairs=self._pairs)
+        scorers = planner.Scorers(self.prepared, self.prepared_tile, self._pairs)
         return planner.score_trials(
             scorers, left, right, trials, (begin, end), self.threads, progress
         )
@@ -378,6 +388,18 @@ class Backend:
         For those who cut and share out the work themselves; `compare` checks, cuts and shares.
         """
         return checks.finite_llrs(self._sessions.run("compare", {"enroll": enroll, "test": test}))
+
+    def prepared(self, enroll: Float32) -> Float32:
+        """Checked enrolment voiceprints (E, K) made ready for `prepared_tile`, to be used often."""
+        if TILE not in self.info.further_graphs:
+            return enroll
+        return self._sessions.run(PREPARE, {"enroll": enroll})
+
+    def prepared_tile(self, ready: Float32, test: Float32) -> Float32:
+        """The same as `tile`, of prepared enrolments."""
+        if TILE not in self.info.further_graphs:
+            return self.tile(ready, test)
+        return checks.finite_llrs(self._sessions.run(TILE, {"prepared": ready, "test": test}))
 
     def run_voiceprints(self, inputs: Mapping[str, NDArray[Any]]) -> Float32:
         """Voiceprints of checked inputs, in one call of the graph on this thread."""

@@ -18,9 +18,9 @@ MANIFEST = "model.json"
 JOINT = "joint"
 """Key of the file with what several utterances and places need; most models lack it."""
 GRAPHS = ("backend", "voiceprint", "compare", "pairs")
-VERIFY, SEARCH = FURTHER = "verify", "search"
-"""Graphs for one verification in one call, and for one probe against many voiceprints; older
-models, and those imported from Kaldi, lack them."""
+VERIFY, SEARCH, PREPARE, TILE = FURTHER = "verify", "search", "prepare", "tile"
+"""Graphs for one verification in one call, for one probe against many voiceprints, and for a
+comparison in two steps; older models, and those imported from Kaldi, lack them."""
 LARGEST_SIZE = 1 << 20
 """Values of an embedding or a voiceprint, at most."""
 AGAIN = "export the model again"
