@@ -34,6 +34,7 @@ MAY_IMPORT = {
     "runtime.extractors": "runtime.ground runtime.tables runtime.tables.formats",
     "runtime.trials": "runtime.ground runtime.tables",
     "runtime.joint": "runtime.ground",
+    "runtime.parts": "runtime.ground runtime.tables runtime.tables.formats runtime.bundle",
     "runtime": "runtime.ground runtime.bundle runtime.extractors runtime.trials runtime.joint",
     "runtime.gallery": "runtime.ground runtime.bundle runtime.extractors runtime.trials runtime",
     "runtime.surveys": "runtime.ground runtime.bundle runtime.joint runtime",
@@ -68,11 +69,11 @@ MAY_IMPORT = {
     "export.graphs": "runtime.ground runtime.joint train.model",
     "export": "runtime.ground runtime.bundle runtime.joint train.model export.graphs",
     "export.importers": "runtime.ground runtime.tables train.model train export.graphs export",
-    "bin.common": "runtime.ground runtime.extractors runtime.tables runtime.trials runtime "
-    "runtime.surveys",
+    "bin.common": "runtime.ground runtime.extractors runtime.tables runtime.trials runtime.parts "
+    "runtime runtime.surveys",
     "bin": "runtime.ground runtime.bundle runtime.extractors runtime.tables runtime.trials "
-    "runtime.gallery runtime runtime.surveys audio.corpus audio simulate eval.metrics eval.trials "
-    "eval.protocol eval.verdict eval.report eval.page eval.validation eval train.recipe "
+    "runtime.parts runtime.gallery runtime runtime.surveys audio.corpus audio simulate "
+    "eval.metrics eval.trials eval.protocol eval.verdict eval.report eval.page eval.validation eval train.recipe "
     "train.steps train export.importers export bin.common",
 }
 """Room -> rooms whose modules it may import. Every arrow points up this list, so there is no way
