@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from dcaplda.bin.cluster.options import Cluster
+from dcaplda.bin.cluster.parts import Parts, do_part, work_of
 from dcaplda.bin.common.option_groups import (
     Cohort,
     Decision,
@@ -17,7 +19,6 @@ from dcaplda.bin.common.option_groups import (
     check_choice,
 )
 from dcaplda.bin.common.options import Log, Tool, option, run
-from dcaplda.bin.common.parts import Parts, do_part, work_of
 from dcaplda.runtime.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ See also: export-onnx, import-model, enroll-speakers, compute-durations, eval-sc
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Parts, PlaceTables, Cohort, Decision, TrialList, TrialSides):
+class Options(Cluster, Parts, PlaceTables, Cohort, Decision, TrialList, TrialSides):
     """Options of score-trials."""
 
     output: str = option("llr", "llr, or posterior (needs --prior)")
@@ -90,7 +91,11 @@ INPUTS = (("model", "bundle"), ("enroll", "vectors"), ("test", "vectors"), ("tri
 
 
 def body(options: Options, arguments: list[str], log: Log) -> int:
-    """Score all trials, or a part of them."""
+    """Score all trials, a part of them, or all in parts."""
+    if options.cluster:
+        from dcaplda.bin.cluster.whole import run_parts
+
+        return run_parts(TOOL, options, arguments, INPUTS, log)
     return do_part(
         options,
         lambda: work_of(TOOL.name, options, arguments, INPUTS, options.num_parts),

@@ -44,17 +44,18 @@ def check_all(found: Iterable[int], num_parts: int) -> None:
     """Refuse to go on without all parts, and name those that are missing."""
     missing = sorted(set(range(1, num_parts + 1)) - set(found))
     if missing:
+        verb = "is" if len(missing) == 1 else "are"
         raise PartError(
-            f"{listed(missing)} of {num_parts} missing; run what is missing, then merge"
+            f"{listed(missing)} of {num_parts} {verb} missing; run what is missing, then merge"
         )
 
 
 def listed(parts: Sequence[int]) -> str:
-    """`part 3 is`, `parts 1, 3, 5 are`: some numbers in a sentence."""
+    """`part 3`, `parts 1, 3, 5`, `parts 1, 2, ... and 9 more`."""
     if len(parts) == 1:
-        return f"part {parts[0]} is"
+        return f"part {parts[0]}"
     more = f" and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
-    return f"parts {', '.join(map(str, parts[:_NAMED]))}{more} are"
+    return f"parts {', '.join(map(str, parts[:_NAMED]))}{more}"
 
 
 def merge_lines(paths: Sequence[Path], target: str) -> int:

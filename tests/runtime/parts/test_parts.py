@@ -90,8 +90,8 @@ def refused(paths: list[Path], job: Work | None = None) -> str:
 
 def test_a_merge_names_what_is_missing_or_foreign(tmp_path: Path) -> None:
     paths = make(tmp_path)
-    assert "parts 1, 3 are of 3 missing" in refused(paths[1:2])
-    assert "part 2 is of 3 missing" in refused([paths[0], paths[2]])
+    assert "parts 1, 3 of 3 are missing" in refused(paths[1:2])
+    assert "part 2 of 3 is missing" in refused([paths[0], paths[2]])
     assert "no such part" in refused([*paths[:2], tmp_path / "scores.9"])
     assert "also in" in refused([*paths, paths[0]])
     assert "made of other trials" in refused(paths, work(trials="new"))
@@ -110,7 +110,9 @@ def test_a_merge_names_what_is_missing_or_foreign(tmp_path: Path) -> None:
 
 
 @given(
-    st.sampled_from(["part", "num_parts", "tool", "inputs", "settings", "size", "sha256", "format"]),
+    st.sampled_from(
+        ["part", "num_parts", "tool", "inputs", "settings", "size", "sha256", "format"]
+    ),
     st.one_of(st.none(), st.integers(-3, 3), st.text(max_size=3), st.lists(st.integers())),
 )
 def test_a_damaged_stamp_is_one_line_never_a_crash(tmp_path_factory, name: str, value) -> None:
