@@ -377,7 +377,7 @@ class Backend:
         begin, end = (values.whole(edge, "part") for edge in part or (0, count))
         if not begin <= end <= count:
             raise InputError(f"part = {part}: the list has {count} trials")
-        scorers = planner.Scorers(self.prepared, self.prepared_tile, self._pairs)
+        scorers = planner.Scorers(self.prepared_tile, self._pairs, self.prepared)
         return planner.score_trials(
             scorers, left, right, trials, (begin, end), self.threads, progress
         )

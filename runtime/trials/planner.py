@@ -32,9 +32,9 @@ class Scorers:
     `tile` takes rows that `prepare` made of enrolments.
     """
 
-    prepare: Callable[[Float32], Float32]
     tile: Tile
     pairs: Tile
+    prepare: Callable[[Float32], Float32] = np.asarray
 
 
 @dataclass(frozen=True)
