@@ -111,7 +111,13 @@ class Backend:
                 return checks.made_voiceprints(self.run_voiceprints(inputs), ids)
             starts = range(0, count, VOICEPRINTS_AT_ONCE)
             chunks = (slice(begin, begin + VOICEPRINTS_AT_ONCE) for begin in starts)
-            made = run_jobs(lambda rows: self._rows(inputs, rows), chunks, self.threads)
+            whole = np.empty((count, self.info.voiceprint_dim), np.float32)
+
+            def work(rows: slice) -> None:
+                whole[rows] = self._rows(inputs, rows)
+
+            for _ in run_jobs(work, chunks, self.threads):
+                pass
         else:
             if not self.info.averages_groups:
                 raise InputError("this model cannot average utterances; average scores instead")
@@ -121,7 +127,7 @@ class Backend:
                 _whole_groups(numbers),
                 self.threads,
             )
-        whole = np.concatenate(list(made))
+            whole = np.concatenate(list(made))
         return checks.made_voiceprints(whole, ids if groups is None else None)
 
     def compare(self, enroll: ArrayLike, test: ArrayLike, *, out: Float32 | None = None) -> Float32:

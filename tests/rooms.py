@@ -36,6 +36,7 @@ MAY_IMPORT = {
     "runtime.joint": "runtime.ground",
     "runtime.parts": "runtime.ground runtime.tables runtime.tables.formats runtime.bundle",
     "runtime": "runtime.ground runtime.bundle runtime.extractors runtime.trials runtime.joint",
+    "runtime.pairs": "runtime.ground runtime.tables runtime.trials",
     "runtime.gallery": "runtime.ground runtime.bundle runtime.extractors runtime.trials runtime",
     "runtime.surveys": "runtime.ground runtime.bundle runtime.joint runtime",
     "audio.signal": "runtime.ground",
@@ -70,12 +71,13 @@ MAY_IMPORT = {
     "export": "runtime.ground runtime.bundle runtime.joint train.model export.graphs",
     "export.importers": "runtime.ground runtime.tables train.model train export.graphs export",
     "bin.common": "runtime.ground runtime.extractors runtime.tables runtime.trials runtime "
-    "runtime.surveys",
+    "runtime.pairs runtime.surveys",
     "bin.cluster": "runtime.ground runtime.tables runtime.parts bin.common",
     "bin": "runtime.ground runtime.bundle runtime.extractors runtime.tables runtime.trials "
-    "runtime.parts runtime.gallery runtime runtime.surveys audio.corpus audio simulate "
-    "eval.metrics eval.trials eval.protocol eval.verdict eval.report eval.page eval.validation "
-    "eval train.recipe train.steps train export.importers export bin.common bin.cluster",
+    "runtime.parts runtime.pairs runtime.gallery runtime runtime.surveys audio.corpus audio "
+    "simulate eval.metrics eval.trials eval.protocol eval.verdict eval.report eval.page "
+    "eval.validation eval train.recipe train.steps train export.importers export "
+    "bin.common bin.cluster",
 }
 """Room -> rooms whose modules it may import. Every arrow points up this list, so there is no way
 round, and every arrow is used: what nobody needs is not allowed."""

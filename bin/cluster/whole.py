@@ -63,7 +63,7 @@ def run_parts(
         parts = [str(path_of(part)) for part in range(1, options.nj + 1)]
         again = command(tool, options, arguments, cluster="local", cluster_options="")
         by_hand = shlex.join(["merge-parts", *parts, target])
-        print_script(job, options, [f"Then: {again}", f"or:   {by_hand}"])
+        print_script(job, options, [f"Then: {again}", *([] if merge else [f"or:   {by_hand}"])])
         return 0
     if is_done(target, whole, 1):
         log.info(f"all is done already: {target}")

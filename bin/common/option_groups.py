@@ -118,16 +118,33 @@ class Averaged(Speakers):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Embeddings(Strict, Speakers, Threads, ScpRoot, FrameShift):
+class Tables(Strict, Threads, ScpRoot, FrameShift):
     """Tables of embeddings for a model: what is read with them, and what may be missing."""
 
     durations: str = option("", "seconds of speech of the utterances (utt2dur)", counts="table")
+    allow_missing: bool = option(False, "leave out what is missing, and count it")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideTables(Tables):
+    """Tables of an enrolment side and of a test side."""
+
+    enroll_durations: str = option("", "seconds of speech of the enrolment side", counts="table")
+    test_durations: str = option("", "seconds of speech of the test side", counts="table")
+    enroll_voiceprints: bool = option(
+        False, "the enrolment table holds voiceprints of enroll-speakers, not embeddings"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embeddings(Speakers, Tables):
+    """Embeddings of speakers who may have several."""
+
     sessions: str = option(
         "",
         "session of each utterance of --spk2utt (utt2sess): several of one tell less (joint)",
         counts="table",
     )
-    allow_missing: bool = option(False, "leave out what is missing, and count it")
 
     def check(self) -> None:
         """Sessions count where several utterances are taken together."""
@@ -136,18 +153,13 @@ class Embeddings(Strict, Speakers, Threads, ScpRoot, FrameShift):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TwoSides(Embeddings):
-    """Embeddings of an enrolment side and of a test side."""
+class TwoSides(Embeddings, SideTables):
+    """Embeddings of an enrolment side, of speakers who may have several, and of a test side."""
 
-    enroll_durations: str = option("", "seconds of speech of the enrolment side", counts="table")
-    test_durations: str = option("", "seconds of speech of the test side", counts="table")
     multi_enroll: str = option(
         "auto",
         "models of several utterances: joint (by the book, where the model was trained for it), "
         "scores (mean of the scores), voiceprints (mean of their inputs); auto: joint, else scores",
-    )
-    enroll_voiceprints: bool = option(
-        False, "the enrolment table holds voiceprints of enroll-speakers, not embeddings"
     )
 
     def check(self) -> None:

@@ -33,6 +33,10 @@ class Pairs(NamedTuple):
     columns: Numbers
     llrs: Float32
 
+    def take(self, which: slice | Index) -> "Pairs":
+        """Some of the pairs."""
+        return Pairs(self.rows[which], self.columns[which], self.llrs[which])
+
 
 def joined(parts: list[Pairs]) -> Pairs:
     """Pairs one after the other."""
@@ -108,7 +112,7 @@ class Best:
         self._waiting, self._n_waiting = [], 0
         still = np.flatnonzero(new.llrs >= self.least[new.rows])
         order = still[np.argsort(new.rows[still], kind="stable")]
-        new = Pairs(*(column[order] for column in new))
+        new = new.take(order)
         touched, starts, counts = np.unique(new.rows, return_index=True, return_counts=True)
         # Rows of few new pairs together, then those of more: a matrix is as wide as its widest.
         edges = [0, *(self.top_k * 4**step for step in range(17))]
@@ -164,4 +168,4 @@ def merged_best(parts: list[Pairs], top_k: int) -> Pairs:
     rows = every.rows[order]
     starts = np.searchsorted(rows, rows, side="left")
     chosen = order[np.arange(len(rows)) - starts < top_k]
-    return Pairs(*(column[chosen] for column in every))
+    return every.take(chosen)

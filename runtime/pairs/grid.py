@@ -1,8 +1,8 @@
 """The matrix of all pairs as tiles in one fixed order, cut into parts of consecutive tiles.
 
-Large blocks come first, small tiles within each: a part of consecutive tiles meets few blocks, so it
-holds few voiceprints, and its tiles are those of one run, so its LLRs are too, bit for bit (matrix
-products of other sizes round differently).
+Large blocks come first, small tiles within each: a part of consecutive tiles meets few blocks, so
+that it holds few voiceprints. Its tiles are those of one run, so its LLRs are too, bit for bit
+(matrix products of other sizes round differently).
 """
 
 from collections.abc import Iterator
@@ -54,11 +54,6 @@ class Grid:
         """How many tiles there are."""
         return sum(self._count(block) for block in self._blocks())
 
-    def part(self, part: int, num_parts: int) -> tuple[int, int]:
-        """First and last (excluded) tile of a part; parts count from 1."""
-        count = self.n_tiles
-        return count * (part - 1) // num_parts, count * part // num_parts
-
     def tiles(self, first: int, last: int) -> Iterator[Tile]:
         """The tiles with these numbers, in order."""
         number = 0
@@ -79,7 +74,7 @@ class Grid:
         number = 0
         for block in self._blocks():
             count = self._count(block)
-            if number < last and number + count > first:
+            if first < last and number < last and number + count > first:
                 rows[block.row // BLOCK] = columns[block.column // BLOCK] = True
             number += count
         return rows, columns

@@ -17,7 +17,7 @@ PAIRS_AT_ONCE = 1 << 20
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which pairs are kept: LLRs of at least `min_llr`, and the `top_k` best of each row (0: all)."""
+    """Which pairs are kept: LLRs from `min_llr` on, and the `top_k` best of each row (0: all)."""
 
     top_k: int = 0
     min_llr: float = -np.inf
