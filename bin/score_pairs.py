@@ -1,7 +1,6 @@
 """score-pairs: LLRs of all pairs of utterances, without a list of trials."""
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,9 +11,8 @@ from dcaplda.bin.common.option_groups import SideTables, check_not_negative
 from dcaplda.bin.common.options import Log, Tool, option, run
 
 if TYPE_CHECKING:
-    from dcaplda.bin.common.pair_sides import PairTables
+    from dcaplda.bin.pairs.tables import PairTables
     from dcaplda.runtime.backend import Backend
-    from dcaplda.runtime.pairs.best import Pairs
     from dcaplda.runtime.pairs.scan import Wanted
 
 USAGE = """Score all pairs of utterances, without a list of trials.
@@ -85,6 +83,8 @@ def _score(options: Options, arguments: list[str], log: Log) -> int:
         os.environ.setdefault("POLARS_MAX_THREADS", str(options.threads))
     from dcaplda.bin.common.likeness import refuse_strict, say_unknown
     from dcaplda.bin.common.progress import Progress
+    from dcaplda.bin.pairs.output import write_pairs
+    from dcaplda.runtime.pairs.files import write_parquet
     from dcaplda.runtime.pairs.scan import kept_pairs
     from dcaplda.runtime.tables.specifiers import check_output
 
@@ -98,12 +98,10 @@ def _score(options: Options, arguments: list[str], log: Log) -> int:
     with Progress(tiles[1] - tiles[0], "tiles", log) as progress:
         found = kept_pairs(compare, grid, tiles, wanted, backend.threads, progress.advance)
         if options.num_parts:
-            from dcaplda.runtime.pairs.files import write_parquet
-
             count = write_parquet(target, found, {})
             what = f"part {options.part} of {options.num_parts} of "
         else:
-            count = _write(options, backend, tables, target, found)
+            count = write_pairs(target, found, backend, tables, wanted)
             what = ""
     say_unknown(backend.familiarity, log)
     log.info(f"kept {count} pairs of {what}{grid.n_pairs}")
@@ -111,7 +109,7 @@ def _score(options: Options, arguments: list[str], log: Log) -> int:
 
 
 def _opened(options: Options, arguments: list[str], log: Log) -> "tuple[Backend, PairTables]":
-    from dcaplda.bin.common.pair_sides import read_tables
+    from dcaplda.bin.pairs.tables import read_tables
     from dcaplda.runtime.backend import Backend
     from dcaplda.runtime.pairs.files import check_count
 
@@ -129,50 +127,14 @@ def _wanted(options: Options) -> "Wanted":
     return Wanted(options.top_k, options.min_llr)
 
 
-def _write(
-    options: Options,
-    backend: "Backend",
-    tables: "PairTables",
-    target: str,
-    found: "Iterator[Pairs]",
-) -> int:
-    """Write pairs as the target's name says; how many."""
-    from dcaplda.runtime.bundle.checksums import sha256
-    from dcaplda.runtime.pairs.files import (
-        names_parquet,
-        write_ids,
-        write_lines,
-        write_parquet,
-    )
-
-    if not names_parquet(target):
-        return write_lines(target, found, tables.rows.ids, tables.columns.ids)
-    told = {
-        "dcaplda.model": backend.info.fingerprint,
-        "dcaplda.ids_sha256": sha256("\n".join(tables.ids).encode()),
-        "dcaplda.top_k": str(options.top_k),
-        "dcaplda.min_llr": "" if options.min_llr is None else str(options.min_llr),
-    }
-    count = write_parquet(target, _numbered(found, tables.first_column), told)
-    write_ids(target, tables.ids)
-    return count
-
-
-def _numbered(found: "Iterator[Pairs]", first_column: int) -> "Iterator[Pairs]":
-    """Pairs whose columns are numbered on after the rows, where they are another table."""
-    import numpy as np
-
-    for pairs in found:
-        yield pairs._replace(columns=pairs.columns + np.uint32(first_column))
-
-
 def _merge(options: Options, arguments: list[str], paths: list[Path], target: str, log: Log) -> int:
     """Put parts together, in order: all that they have, or the best of each utterance."""
+    from dcaplda.bin.pairs.output import write_pairs
     from dcaplda.runtime.pairs.files import best_of_files, read_pairs
 
     backend, tables = _opened(options, arguments, log)
     found = iter([best_of_files(paths, options.top_k)]) if options.top_k else read_pairs(paths)
-    return _write(options, backend, tables, target, found)
+    return write_pairs(target, found, backend, tables, _wanted(options))
 
 
 TOOL = Tool("score-pairs", USAGE, Options, (3, 4), body)

@@ -71,13 +71,14 @@ MAY_IMPORT = {
     "export": "runtime.ground runtime.bundle runtime.joint train.model export.graphs",
     "export.importers": "runtime.ground runtime.tables train.model train export.graphs export",
     "bin.common": "runtime.ground runtime.extractors runtime.tables runtime.trials runtime "
-    "runtime.pairs runtime.surveys",
+    "runtime.surveys",
+    "bin.pairs": "runtime.ground runtime.bundle runtime.tables runtime.pairs runtime bin.common",
     "bin.cluster": "runtime.ground runtime.tables runtime.parts bin.common",
     "bin": "runtime.ground runtime.bundle runtime.extractors runtime.tables runtime.trials "
     "runtime.parts runtime.pairs runtime.gallery runtime runtime.surveys audio.corpus audio "
     "simulate eval.metrics eval.trials eval.protocol eval.verdict eval.report eval.page "
     "eval.validation eval train.recipe train.steps train export.importers export "
-    "bin.common bin.cluster",
+    "bin.common bin.pairs bin.cluster",
 }
 """Room -> rooms whose modules it may import. Every arrow points up this list, so there is no way
 round, and every arrow is used: what nobody needs is not allowed."""
