@@ -71,7 +71,7 @@ MAY_IMPORT = {
     "export.importers": "runtime.ground runtime.tables train.model train export.graphs export",
     "bin.common": "runtime.ground runtime.extractors runtime.tables runtime.trials runtime "
     "runtime.surveys",
-    "bin.cluster": "runtime.ground runtime.tables runtime.parts bin.common",
+    "bin.cluster": "runtime.ground runtime.tables runtime.parts train.recipe train bin.common",
     "bin": "runtime.ground runtime.bundle runtime.extractors runtime.tables runtime.trials "
     "runtime.parts runtime.gallery runtime runtime.surveys audio.corpus audio simulate "
     "eval.metrics eval.trials eval.protocol eval.verdict eval.report eval.page eval.validation "

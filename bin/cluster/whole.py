@@ -89,7 +89,7 @@ def part_job(
 ) -> Job:
     """The job whose parts are this command with --part and --num-parts."""
     if hasattr(options, "threads") and not options.threads:
-        changed["threads"] = _threads(options)
+        changed["threads"] = task_threads(options)
     if not tool.own_config:
         changed["config"] = ""  # what it says is in the options
     words = words_of(options, **_OF_HEAD, part=PART, num_parts=options.nj, **changed)
@@ -139,7 +139,7 @@ def _at_once(options: Cluster) -> int:
     return max(1, min(options.nj, cores() // given))
 
 
-def _threads(options: Cluster) -> int:
+def task_threads(options: Cluster) -> int:
     """Threads of a part, where the user has named none."""
     if options.cluster != "local":
         return options.task_threads()
