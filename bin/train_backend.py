@@ -49,6 +49,14 @@ CHECKPOINT = "checkpoint.safetensors"
 class Options(Cluster, Parts, Threads, ScpRoot):
     """Options of train-backend."""
 
+    CLUSTERS = (*Cluster.CLUSTERS, "submitit")
+
+    cluster: str = option(
+        "",
+        "train --seeds in --nj parts: slurm (one array), submitit (goes on after its time limit), "
+        "local (processes), none (print the script)",
+        counts="never",
+    )
     config: str = option("", "recipe (TOML); empty: everything is chosen from the data")
     variant: str = option("", "plda or d-plda, with -dd, -sd, -dsd or nothing; beats the recipe")
     seed: int | None = option(None, "random seed; beats the recipe")

@@ -103,6 +103,10 @@ def scheduler_of(job: Job, options: Cluster, log: Log) -> Scheduler:
         from dcaplda.bin.cluster.slurm import Slurm
 
         return Slurm(job, options.sbatch_options(), log.warning)
+    if options.cluster == "submitit":
+        from dcaplda.bin.cluster.submitted import Submitit
+
+        return Submitit(job, options.sbatch_options(), log.warning)
     from dcaplda.bin.cluster.local import Local
 
     return Local(job, _at_once(options))
