@@ -33,8 +33,8 @@ def quoted(word):
 
 def line_of(text, log):
     """A job's shell script: the log has what was run, and how it ended."""
-    return "exec > %s 2>&1\necho '# job'\n( %s )\nret=$?\necho '# Ended (code '$ret')'\nexit $ret\n" % (
-        log, text)
+    end = "ret=$?\necho '# Ended (code '$ret')'\nexit $ret\n"
+    return "exec > %s 2>&1\necho '# job'\n( %s )\n" % (log, text) + end
 
 def failed(log, bad, count):
     sys.exit("%s: %d / %d failed, log is in %s" % (os.path.basename(sys.argv[0]), bad, count, log))

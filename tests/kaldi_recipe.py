@@ -1,4 +1,4 @@
-"""A Kaldi recipe directory: data, x-vectors, trials, local/ and stand-ins for run.pl and its kin."""
+"""A Kaldi recipe directory: data, x-vectors, trials, local/, stand-ins for run.pl and its kin."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The recipe fragment egs/kaldi/local, with stand-ins for Kaldi's run.pl, queue.pl, slurm.pl and retry.pl."""
+"""The recipe fragment egs/kaldi/local, with stand-ins for run.pl, queue.pl and retry.pl."""
 
 import json
 from pathlib import Path

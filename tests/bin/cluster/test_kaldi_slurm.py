@@ -42,4 +42,4 @@ def test_seeds_are_shared_by_jobs(tmp_path: Path, slurm: SlurmSite) -> None:
 
 def _sections(settings: tuple[str, ...]) -> list[str]:
     """`stage1.steps=2` as lines of TOML: dotted keys."""
-    return ["model.lda_dim = 8", "held_out.people = 0.2", *settings]
+    return ["model.lda_dim = 8", "held_out.people = 4", *settings]
