@@ -6,9 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dcaplda.bin.cluster.head import only_head, see_through, write_script
 from dcaplda.bin.cluster.parts import cut
-from dcaplda.bin.cluster.whole import part_job, print_script, scheduler_of, task_threads
+from dcaplda.bin.cluster.whole import do_all, part_job, print_script, task_threads
 from dcaplda.bin.common.options import Log, Tool
 from dcaplda.bin.common.version import version
 from dcaplda.runtime.parts import digests
@@ -71,13 +70,11 @@ class SharedSeeds:
         job = part_job(self.tool, options, self.arguments, folder, is_done)
         if options.cluster == "none":
             select = f"train-backend --seeds={options.seeds} --select {self.directory}"
-            print_script(job, options, [f"Then: {select}"])
+            print_script(job, options, [f"Then, to select: {select}"])
             return False
         for seed in self.seeds:
             claim(seed_directory(self.directory, seed), self.work)
-        with only_head(job):
-            write_script(job)
-            see_through(job, scheduler_of(job, options, log), options.retries, log)
+        do_all(job, self.tool, options, self.arguments, log)
         shutil.rmtree(folder, ignore_errors=True)
         return True
 

@@ -59,24 +59,29 @@ def run_parts(
         folder,
         lambda part: is_done(path_of(part), work, part),
     )
-    if options.cluster == "none":
-        parts = [str(path_of(part)) for part in range(1, options.nj + 1)]
-        again = command(tool, options, arguments, cluster="local", cluster_options="")
-        by_hand = shlex.join(["merge-parts", *parts, target])
-        print_script(job, options, [f"Then: {again}", f"or:   {by_hand}"])
-        return 0
-    if is_done(target, whole, 1):
+    if options.cluster != "none" and is_done(target, whole, 1):
         log.info(f"all is done already: {target}")
         return 0
-    with only_head(job):
-        write_script(job)
-        see_through(job, scheduler_of(job, options, log), options.retries, log)
-        paths = in_order([path_of(part) for part in range(1, options.nj + 1)], work)
-        count = (merge or merge_lines)(paths, target)
+    if not do_all(job, tool, options, arguments, log):
+        return 0
+    paths = in_order([path_of(part) for part in range(1, options.nj + 1)], work)
+    count = (merge or merge_lines)(paths, target)
     write_stamp(target, whole, 1)
     shutil.rmtree(folder, ignore_errors=True)
     log.info(f"put {options.nj} parts together: {count} lines in {target}")
     return 0
+
+
+def do_all(job: Job, tool: Tool, options: Cluster, arguments: list[str], log: Log) -> bool:
+    """Have all parts done; False if only the script was printed."""
+    if options.cluster == "none":
+        again = command(tool, options, arguments, cluster="local", cluster_options="")
+        print_script(job, options, [f"Then, to put the parts together: {again}"])
+        return False
+    with only_head(job):
+        write_script(job)
+        see_through(job, scheduler_of(job, options, log), options.retries, log)
+    return True
 
 
 def part_job(
