@@ -132,8 +132,6 @@ def _one_part(options: Options, arguments: list[str], config: "WorldConfig", log
 
 def _in_parts(options: Options, arguments: list[str], log: Log) -> list[Made]:
     """Have all parts done; what they made, in the order of one run. Nothing if not yet done."""
-    import shutil
-
     from dcaplda.bin.cluster.whole import do_all, part_job
     from dcaplda.runtime.parts.merging import in_order
     from dcaplda.runtime.parts.stamps import is_done
@@ -142,12 +140,15 @@ def _in_parts(options: Options, arguments: list[str], log: Log) -> list[Made]:
     work = work_of(TOOL.name, options, arguments[:1], INPUTS, options.nj)
     paths = {part: folder / f"{part}-of-{options.nj}" for part in range(1, options.nj + 1)}
     job = part_job(TOOL, options, arguments, folder, lambda part: is_done(paths[part], work, part))
-    if not do_all(job, TOOL, options, arguments, log):
-        return []
-    lists = [path.read_text(encoding="utf-8").split() for path in in_order(paths.values(), work)]
-    rows = [list(zip(words[::2], words[1::2], strict=True)) for words in lists]
-    shutil.rmtree(folder, ignore_errors=True)
-    longest = max(map(len, rows))
+    rows: list[list[Made]] = []
+
+    def finish() -> None:
+        for path in in_order(paths.values(), work):
+            words = path.read_text(encoding="utf-8").split()
+            rows.append(list(zip(words[::2], words[1::2], strict=True)))
+
+    do_all(job, TOOL, options, arguments, log, finish)
+    longest = max(map(len, rows), default=0)
     return [row[turn] for turn in range(longest) for row in rows if turn < len(row)]
 
 

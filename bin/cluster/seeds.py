@@ -1,6 +1,5 @@
 """The seeds of a training as parts of a job, each in its own directory and gone on with there."""
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -74,9 +73,7 @@ class SharedSeeds:
             return False
         for seed in self.seeds:
             claim(seed_directory(self.directory, seed), self.work)
-        do_all(job, self.tool, options, self.arguments, log)
-        shutil.rmtree(folder, ignore_errors=True)
-        return True
+        return do_all(job, self.tool, options, self.arguments, log)
 
 
 def _work(tool: Tool, options: Any, arguments: Sequence[str], config: TrainingConfig) -> Work:

@@ -62,18 +62,29 @@ def run_parts(
     if options.cluster != "none" and is_done(target, whole, 1):
         log.info(f"all is done already: {target}")
         return 0
-    if not do_all(job, tool, options, arguments, log):
-        return 0
-    paths = in_order([path_of(part) for part in range(1, options.nj + 1)], work)
-    count = (merge or merge_lines)(paths, target)
-    write_stamp(target, whole, 1)
-    shutil.rmtree(folder, ignore_errors=True)
-    log.info(f"put {options.nj} parts together: {count} lines in {target}")
+
+    def finish() -> None:
+        paths = in_order([path_of(part) for part in range(1, options.nj + 1)], work)
+        count = (merge or merge_lines)(paths, target)
+        write_stamp(target, whole, 1)
+        log.info(f"put {options.nj} parts together: {count} lines in {target}")
+
+    do_all(job, tool, options, arguments, log, finish)
     return 0
 
 
-def do_all(job: Job, tool: Tool, options: Cluster, arguments: list[str], log: Log) -> bool:
-    """Have all parts done; False if only the script was printed."""
+def do_all(
+    job: Job,
+    tool: Tool,
+    options: Cluster,
+    arguments: list[str],
+    log: Log,
+    finish: Callable[[], None] = lambda: None,
+) -> bool:
+    """Have all parts done, then `finish`; False if only the script was printed.
+
+    Nothing is left of the job's folder then, and no second head comes in between.
+    """
     if options.cluster == "none":
         again = command(tool, options, arguments, cluster="local", cluster_options="")
         print_script(job, options, [f"Then, to put the parts together: {again}"])
@@ -81,6 +92,8 @@ def do_all(job: Job, tool: Tool, options: Cluster, arguments: list[str], log: Lo
     with only_head(job):
         write_script(job)
         see_through(job, scheduler_of(job, options, log), options.retries, log)
+        finish()
+        shutil.rmtree(job.folder, ignore_errors=True)
     return True
 
 

@@ -42,4 +42,10 @@ def test_seeds_are_shared_by_jobs(tmp_path: Path, slurm: SlurmSite) -> None:
 
 def _sections(settings: tuple[str, ...]) -> list[str]:
     """`stage1.steps=2` as lines of TOML: dotted keys."""
-    return ["model.lda_dim = 8", "held_out.people = 4", *settings]
+    return [
+        "model.lda_dim = 8",
+        "model.side_hidden_dim = 8",
+        "model.side_info_dim = 3",
+        "held_out.people = 4",
+        *settings,
+    ]
