@@ -73,7 +73,7 @@ MAY_IMPORT = {
     "bin.common": "runtime.ground runtime.extractors runtime.tables runtime.trials runtime "
     "runtime.surveys",
     "bin.pairs": "runtime.ground runtime.bundle runtime.tables runtime.pairs runtime bin.common",
-    "bin.cluster": "runtime.ground runtime.tables runtime.parts bin.common",
+    "bin.cluster": "runtime.ground runtime.tables runtime.parts train.recipe train bin.common",
     "bin": "runtime.ground runtime.bundle runtime.extractors runtime.tables runtime.trials "
     "runtime.parts runtime.pairs runtime.gallery runtime runtime.surveys audio.corpus audio "
     "simulate eval.metrics eval.trials eval.protocol eval.verdict eval.report eval.page "

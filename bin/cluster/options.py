@@ -3,17 +3,19 @@
 import itertools
 import shlex
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dcaplda.bin.common.option_groups import check_choice, check_not_negative
 from dcaplda.bin.common.options import CommonOptions, option
 
-CLUSTERS = ("local", "slurm", "none")
 MOST_PARTS = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster(CommonOptions):
     """Where the parts of a tool's work are done."""
+
+    CLUSTERS: ClassVar[tuple[str, ...]] = ("local", "slurm", "none")
 
     cluster: str = option(
         "",
@@ -30,9 +32,9 @@ class Cluster(CommonOptions):
         """Check choices, and that nothing is given that would not be used."""
         if not self.cluster:
             if self.nj or self.cluster_options:
-                raise ValueError("--nj and --cluster-options need --cluster=slurm, local or none")
+                raise ValueError("--nj and --cluster-options need --cluster, see --help")
             return
-        check_choice(self, "cluster", CLUSTERS)
+        check_choice(self, "cluster", self.CLUSTERS)
         check_not_negative(self, "retries")
         if not 1 <= self.nj <= MOST_PARTS:
             raise ValueError(f"--nj={self.nj}: --cluster needs a number of parts, at least 1")

@@ -34,8 +34,12 @@ class Parts(CommonOptions):
 
     def cut(self, count: int) -> tuple[int, int]:
         """Where this part of `count` things begins and ends."""
-        parts = max(1, self.num_parts)
-        return count * (self.part - 1) // parts, count * self.part // parts
+        return cut(count, self.part, max(1, self.num_parts))
+
+
+def cut(count: int, part: int, num_parts: int) -> tuple[int, int]:
+    """Where part `part`, from 1, of `count` things begins and ends."""
+    return count * (part - 1) // num_parts, count * part // num_parts
 
 
 def do_part(

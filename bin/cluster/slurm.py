@@ -26,10 +26,18 @@ _LIMIT = re.compile(r"^MaxArraySize\s*=\s*([0-9]+)", re.M)
 
 @dataclass(frozen=True)
 class Array:
-    """An array that was submitted; task number k is the part offset + k."""
+    """An array that was submitted; task number k is the part offset + k, or one of a list."""
 
     id: str
     offset: int
+    parts: tuple[int, ...] = ()
+    """Parts of the tasks 0, 1, ..., where they are no stretch."""
+
+    def part_of(self, task: str) -> int | None:
+        """The part that a task is; a single job has none but one, and no number."""
+        if task.isdecimal():
+            return self.parts[int(task)] if self.parts else self.offset + int(task)
+        return self.parts[0] if len(self.parts) == 1 else None
 
 
 class Slurm:
@@ -58,7 +66,8 @@ class Slurm:
             return
         for row in told if isinstance(told, list) else []:
             table = Table(row, str(path), UsageError, "remove the file")
-            self._arrays.append(Array(table.text("id"), table.whole("offset", 0, 1 << 31)))
+            parts = tuple(table.get("parts", list[int]))
+            self._arrays.append(Array(table.text("id"), table.whole("offset", 0, 1 << 31), parts))
 
     def submit(self, parts: Sequence[int]) -> str:
         """Submit one array of these parts, or one for each stretch that the site allows."""
@@ -72,7 +81,7 @@ class Slurm:
 
     def active(self) -> dict[int, str] | None:
         """State of each part that is not over; None if Slurm does not answer at the moment."""
-        offsets = {array.id: array.offset for array in self._arrays}
+        arrays = {array.id: array for array in self._arrays}
         done = _call(["squeue", "--noheader", "--array", "--me", "--format=%F|%K|%t|%r"])
         if done.returncode:
             if not self._silent:
@@ -83,9 +92,10 @@ class Slurm:
         found = {}
         for line in done.stdout.splitlines():
             number, task, state, reason = (*line.strip().split("|"), "", "", "")[:4]
-            if number in offsets and task.isdecimal():
+            part = arrays[number].part_of(task) if number in arrays else None
+            if part is not None:
                 held = f" ({reason})" if state == "PD" and "eld" in reason else ""
-                found[offsets[number] + int(task)] = _words(state) + held
+                found[part] = _words(state) + held
         return found
 
     def cancel(self) -> str:
@@ -115,10 +125,14 @@ class Slurm:
         if done.returncode:
             raise UsageError(f"sbatch refused the array: {_said(done)}; see --cluster-options")
         number = done.stdout.strip().split(";")[0]
-        self._arrays.append(Array(number, offset))
+        self._record(Array(number, offset))
+        return number
+
+    def _record(self, array: Array) -> None:
+        """Keep what was submitted, for a second call."""
+        self._arrays.append(array)
         with replacing(self.job.folder / RECORD) as path:
             path.write_text(json.dumps([asdict(array) for array in self._arrays]) + "\n")
-        return number
 
     def _offset(self, part: int) -> int:
         """What is to be subtracted for a task number that Slurm takes."""

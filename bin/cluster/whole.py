@@ -59,24 +59,42 @@ def run_parts(
         folder,
         lambda part: is_done(path_of(part), work, part),
     )
-    if options.cluster == "none":
-        parts = [str(path_of(part)) for part in range(1, options.nj + 1)]
-        again = command(tool, options, arguments, cluster="local", cluster_options="")
-        by_hand = shlex.join(["merge-parts", *parts, target])
-        print_script(job, options, [f"Then: {again}", *([] if merge else [f"or:   {by_hand}"])])
-        return 0
-    if is_done(target, whole, 1):
+    if options.cluster != "none" and is_done(target, whole, 1):
         log.info(f"all is done already: {target}")
         return 0
+
+    def finish() -> None:
+        paths = in_order([path_of(part) for part in range(1, options.nj + 1)], work)
+        count = (merge or merge_lines)(paths, target)
+        write_stamp(target, whole, 1)
+        log.info(f"put {options.nj} parts together: {count} lines in {target}")
+
+    do_all(job, tool, options, arguments, log, finish)
+    return 0
+
+
+def do_all(
+    job: Job,
+    tool: Tool,
+    options: Cluster,
+    arguments: list[str],
+    log: Log,
+    finish: Callable[[], None] = lambda: None,
+) -> bool:
+    """Have all parts done, then `finish`; False if only the script was printed.
+
+    Nothing is left of the job's folder then, and no second head comes in between.
+    """
+    if options.cluster == "none":
+        again = command(tool, options, arguments, cluster="local", cluster_options="")
+        print_script(job, options, [f"Then, to put the parts together: {again}"])
+        return False
     with only_head(job):
         write_script(job)
         see_through(job, scheduler_of(job, options, log), options.retries, log)
-        paths = in_order([path_of(part) for part in range(1, options.nj + 1)], work)
-        count = (merge or merge_lines)(paths, target)
-    write_stamp(target, whole, 1)
-    shutil.rmtree(folder, ignore_errors=True)
-    log.info(f"put {options.nj} parts together: {count} lines in {target}")
-    return 0
+        finish()
+        shutil.rmtree(job.folder, ignore_errors=True)
+    return True
 
 
 def part_job(
@@ -89,7 +107,7 @@ def part_job(
 ) -> Job:
     """The job whose parts are this command with --part and --num-parts."""
     if hasattr(options, "threads") and not options.threads:
-        changed["threads"] = _threads(options)
+        changed["threads"] = task_threads(options)
     if not tool.own_config:
         changed["config"] = ""  # what it says is in the options
     words = words_of(options, **_OF_HEAD, part=PART, num_parts=options.nj, **changed)
@@ -103,6 +121,10 @@ def scheduler_of(job: Job, options: Cluster, log: Log) -> Scheduler:
         from dcaplda.bin.cluster.slurm import Slurm
 
         return Slurm(job, options.sbatch_options(), log.warning)
+    if options.cluster == "submitit":
+        from dcaplda.bin.cluster.submitted import Submitit
+
+        return Submitit(job, options.sbatch_options(), log.warning)
     from dcaplda.bin.cluster.local import Local
 
     return Local(job, _at_once(options))
@@ -139,7 +161,7 @@ def _at_once(options: Cluster) -> int:
     return max(1, min(options.nj, cores() // given))
 
 
-def _threads(options: Cluster) -> int:
+def task_threads(options: Cluster) -> int:
     """Threads of a part, where the user has named none."""
     if options.cluster != "local":
         return options.task_threads()

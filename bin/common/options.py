@@ -41,6 +41,8 @@ EXTRA_OF_MODULE = {
     "soundfile": "audio",
     "soxr": "audio",
     "kaldi_native_fbank": "audio",
+    "submitit": "scale",
+    "cloudpickle": "scale",
 }
 
 # Numbers on the command line: no `1_000`, no `inf`, no digits of other scripts.

@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from dcaplda.runtime.errors import PartError
 from dcaplda.runtime.fields import Table, parse_json
@@ -20,6 +21,7 @@ from dcaplda.runtime.parts.digests import of_text
 
 FORMAT = 1
 AGAIN = "remove it, and run that part again"
+_CLAIM = "work"
 
 
 @dataclass(frozen=True)
@@ -80,14 +82,45 @@ def stamp_path(path: str | Path) -> Path:
 def write_stamp(path: str | Path, work: Work, part: int) -> None:
     """Say of a part that was just written that it is whole."""
     size, digest = _content(Path(path))
-    told = {"format": FORMAT, "part": part, "size": size, "sha256": digest, **asdict(work)}
-    with replacing(stamp_path(path)) as beside:
+    _write(stamp_path(path), {"part": part, "size": size, "sha256": digest}, work)
+
+
+def claim(folder: Path, work: Work) -> None:
+    """Say before long work begins in a folder what it is; PartError if other work was begun there.
+
+    For what goes on where it was stopped, and whose own last file says that it is finished.
+    """
+    known = claimed(folder)
+    difference = work.difference(known) if known is not None else ""
+    if difference:
+        raise PartError(f"{folder}: is {difference}; name another directory, or remove this one")
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(stamp_path(folder / _CLAIM), {}, work)
+
+
+def claimed(folder: Path) -> Work | None:
+    """What was begun in a folder; None if nothing says so."""
+    table = _read(stamp_path(folder / _CLAIM))
+    return None if table is None else _work_of(table)
+
+
+def _write(place: Path, more: Mapping[str, Any], work: Work) -> None:
+    told = {"format": FORMAT, **more, **asdict(work)}
+    with replacing(place) as beside:
         beside.write_text(json.dumps(told) + "\n", encoding="utf-8")
 
 
 def read_stamp(path: str | Path) -> Stamp | None:
     """The stamp of a part; None if there is none. One that cannot be read raises PartError."""
-    place = stamp_path(path)
+    table = _read(stamp_path(path))
+    if table is None:
+        return None
+    work = _work_of(table)
+    part = table.whole("part", 1, work.num_parts)
+    return Stamp(part, work, table.whole("size", 0, 1 << 62), table.text("sha256"))
+
+
+def _read(place: Path) -> Table | None:
     try:
         told = parse_json(place.read_bytes())
     except FileNotFoundError:
@@ -96,12 +129,12 @@ def read_stamp(path: str | Path) -> Stamp | None:
         raise PartError(f"{place}: cannot be read ({error}); {AGAIN}") from None
     if not isinstance(told, dict) or told.get("format") != FORMAT:
         raise PartError(f"{place}: is not the stamp of a part; {AGAIN}")
-    table = Table(told, str(place), PartError, AGAIN)
-    num_parts = table.whole("num_parts", 1, 1 << 31)
+    return Table(told, str(place), PartError, AGAIN)
+
+
+def _work_of(table: Table) -> Work:
     inputs, settings = (table.get(name, dict[str, str]) for name in ("inputs", "settings"))
-    work = Work(table.text("tool"), num_parts, inputs, settings)
-    part = table.whole("part", 1, num_parts)
-    return Stamp(part, work, table.whole("size", 0, 1 << 62), table.text("sha256"))
+    return Work(table.text("tool"), table.whole("num_parts", 1, 1 << 31), inputs, settings)
 
 
 def is_done(path: str | Path, work: Work, part: int) -> bool:

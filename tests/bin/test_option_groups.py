@@ -42,6 +42,7 @@ DIFFERENT = {
     ("extract-embeddings", "min_duration"): "has a value where none is given; shorter is left out",
     ("extract-embeddings", "segments"): "looked for beside wav.scp",
     ("extract-embeddings", "vad"): "the name of a detector, not decisions that were made",
+    ("train-backend", "cluster"): "seeds that outlive their time, by submitit",
     ("enroll-speakers", "multi_enroll"): "a table has one voiceprint per name, no scores",
 }
 # Bad values, and what every tool with that option says.
