@@ -23,6 +23,8 @@ RECIPE = """
 variant = "d-plda-dsd"
 [init]
 subset = "one-per-recording"
+[batch]
+size = 512
 [stage1]
 steps = 5
 [stage2]

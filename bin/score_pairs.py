@@ -111,8 +111,9 @@ def _score(options: Options, arguments: list[str], log: Log) -> int:
 def _opened(options: Options, arguments: list[str], log: Log) -> "tuple[Backend, PairTables]":
     from dcaplda.bin.pairs.tables import read_tables
     from dcaplda.runtime.backend import Backend
-    from dcaplda.runtime.pairs.files import check_count
+    from dcaplda.runtime.pairs.files import check_count, names_parquet
 
+    names_parquet(arguments[-1])  # refuses what it cannot be
     backend = Backend.load(arguments[0], threads=options.threads or None)
     tables = read_tables(options, backend, arguments[1:-1], log)
     check_count(len(tables.ids))

@@ -13,7 +13,7 @@ from dcaplda.bin.common.options import Log
 from dcaplda.bin.common.sides import enrolled_side, need_seconds, report_missing, tested_side
 from dcaplda.bin.common.utterances import Source, load
 from dcaplda.runtime.backend import Backend
-from dcaplda.runtime.errors import InputError
+from dcaplda.runtime.errors import InputError, UsageError
 from dcaplda.runtime.pairs.grid import BLOCK, Grid, Tile
 from dcaplda.runtime.several import refuse_both
 from dcaplda.runtime.tables.text_tables import read_durations
@@ -126,6 +126,9 @@ def read_tables(options: SideTables, backend: Backend, names: list[str], log: Lo
 
 def _table(source: Source, options: SideTables, backend: Backend, log: Log) -> Table:
     timed = backend.info.uses_durations and not source.are_voiceprints
+    for name in (source.vectors, source.durations):
+        if name == "-" or name.endswith(":-"):
+            raise UsageError(f"'{name}': is read twice, ids first; put it into a file")
     ids = vector_ids(source.vectors)
     if timed:
         need_seconds(source.durations, "--durations=utt2dur")

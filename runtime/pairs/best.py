@@ -20,8 +20,8 @@ NOBODY = np.uint32(0xFFFFFFFF)
 """Partner of a place that is still empty."""
 LOWEST = float(np.finfo(np.float32).min)
 """No LLR is lower; what is no pair has -inf."""
-LEAST_WAITING = 1 << 16
-"""Candidates that are not worth sorting."""
+LEAST_WAITING, MOST_WAITING = 1 << 16, 1 << 20
+"""Candidates that are not worth sorting yet, and those that take memory for nothing."""
 FEW = 8
 """Columns are cut out of a tile if at most one in so many has something new."""
 
@@ -59,7 +59,7 @@ class Best:
         self._waiting: list[Pairs] = []
         self._n_waiting = 0
         # At so many a row has about k new ones: it is sorted whenever its partners have doubled.
-        self._enough = max(LEAST_WAITING, count * top_k // 2)
+        self._enough = max(LEAST_WAITING, min(count * top_k // 2, MOST_WAITING))
 
     def candidates(self, tile: Tile, llrs: Float32, triangle: bool) -> Pairs:
         """What of a tile may be among the best of its rows and, in a triangle, of its columns.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dcaplda.runtime.errors import InputError
+from dcaplda.runtime.errors import InputError, UsageError
 from dcaplda.runtime.files import replacing, working_folder
 from dcaplda.runtime.pairs.best import NOBODY, Pairs, joined, merged_best
 from dcaplda.runtime.tables.specifiers import writing
@@ -29,7 +29,10 @@ PARQUET = ".parquet"
 
 def names_parquet(target: str) -> bool:
     """Whether an output is a Parquet file; anything else gets lines."""
-    return target.strip().endswith(PARQUET)
+    name = target.strip()
+    if name.endswith(PARQUET) and name.startswith("|"):
+        raise UsageError(f"'{target}': a Parquet file is not written by a command; name the file")
+    return name.endswith(PARQUET)
 
 
 def ids_path(target: str | Path) -> Path:

@@ -181,6 +181,7 @@ def test_merge_parts_sends_to_the_tool(few: Case, capsys) -> None:
     [
         (("--top-k=-1",), "--top-k=-1: cannot be negative"),
         (("--durations=",), "needs the seconds of speech"),
+        (("--durations=-",), "'-': is read twice"),
     ],
 )
 def test_bad_options_get_one_line(few: Case, capsys, options, expected) -> None:
@@ -201,3 +202,9 @@ def test_a_missing_duration_is_an_error_or_left_out(few: Case, capsys) -> None:
 def test_one_utterance_makes_no_pair(tmp_path: Path, small_bundle: Path, capsys) -> None:
     assert Case(tmp_path, small_bundle, 1).run("out") == 1
     assert "one utterance makes no pair" in capsys.readouterr().err
+
+
+def test_parquet_is_not_written_by_a_command(few: Case, capsys) -> None:
+    arguments = [f"--durations={few.folder}/utt2dur", str(few.bundle), few.scp, "| cat > x.parquet"]
+    assert main(arguments) == 1
+    assert "not written by a command" in capsys.readouterr().err
