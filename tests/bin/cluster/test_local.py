@@ -142,6 +142,7 @@ def test_a_search_in_parts_is_one_search(tmp_path: Path, small_bundle: Path) -> 
         (["--cluster=local", "--nj=2", "--cluster-options=-c 2"], "are for sbatch"),
         (["--cluster=slurm", "--nj=2", "--cluster-options='"], "No closing quotation"),
         (["--cluster=slurm", "--nj=2", "--retries=-1"], "cannot be negative"),
+        (["--cluster=slurm", "--nj=2", "--cluster-options=--array=1-9"], "leave it out"),
     ],
 )
 def test_bad_options_are_one_line(case: PartCase, options: list[str], words: str) -> None:
