@@ -72,7 +72,7 @@ def test_a_second_head_is_kept_out(case: PartCase) -> None:
     case.hold(1)
     head = case.start(*LOCAL, **HELD)
     case.wait_for(1)
-    assert "another process has this work done" in case.run(*LOCAL, status=1, **HELD)
+    assert "another process is having this work done" in case.run(*LOCAL, status=1, **HELD)
     head.send_signal(signal.SIGTERM)
     said = head.communicate()[0]
     assert head.returncode == 1
