@@ -59,7 +59,9 @@ def only_head(job: Job) -> Iterator[None]:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UsageError(f"{job.folder}: another process has this work done already") from None
+            raise UsageError(
+                f"{job.folder}: another process is having this work done; wait for it"
+            ) from None
         except OSError:
             pass  # a file system without locks
         yield

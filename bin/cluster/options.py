@@ -9,6 +9,8 @@ from dcaplda.bin.common.option_groups import check_choice, check_not_negative
 from dcaplda.bin.common.options import CommonOptions, option
 
 MOST_PARTS = 1_000_000
+_OURS = ("--array", "-a", "--output", "-o", "--parsable", "--wait", "-W", "--wrap", "--chdir", "-D")
+"""Options of sbatch without which parts would not be found again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +45,12 @@ class Cluster(CommonOptions):
         if self.cluster_options and self.cluster == "local":
             raise ValueError("--cluster-options are for sbatch; --cluster=local has none")
         try:
-            shlex.split(self.cluster_options)
+            words = self.sbatch_options()
         except ValueError as error:
             raise ValueError(f"--cluster-options={self.cluster_options}: {error}") from None
+        for word in words:
+            if word.split("=")[0] in _OURS:
+                raise ValueError(f"--cluster-options={word}: that is --cluster's own; leave it out")
 
     def sbatch_options(self) -> list[str]:
         """The words of --cluster-options."""

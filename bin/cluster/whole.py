@@ -146,7 +146,7 @@ def print_script(job: Job, options: Cluster, afterwards: list[str]) -> None:
     lines = [
         f"# Put this into a file {name}, and submit it, finished parts are skipped:",
         f"#   mkdir -p {logs}; sbatch {name}              (Slurm)",
-        f"#   mkdir -p {logs}; qsub -t 1-{job.count} -j y -o {logs} {name}   (Grid Engine)",
+        f"#   mkdir -p {logs}; qsub -S /bin/bash -t 1-{job.count} -j y -o {logs} {name}   (Grid Engine)",
         f"#   mkdir -p {logs}; for part in $(seq {job.count}); do bash {name} $part; done",
         *(f"# {line}" for line in afterwards),
     ]

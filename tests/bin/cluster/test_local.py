@@ -72,7 +72,7 @@ def test_a_second_head_is_kept_out(case: PartCase) -> None:
     case.hold(1)
     head = case.start(*LOCAL, **HELD)
     case.wait_for(1)
-    assert "another process has this work done" in case.run(*LOCAL, status=1, **HELD)
+    assert "another process is having this work done" in case.run(*LOCAL, status=1, **HELD)
     head.send_signal(signal.SIGTERM)
     said = head.communicate()[0]
     assert head.returncode == 1
@@ -142,6 +142,7 @@ def test_a_search_in_parts_is_one_search(tmp_path: Path, small_bundle: Path) -> 
         (["--cluster=local", "--nj=2", "--cluster-options=-c 2"], "are for sbatch"),
         (["--cluster=slurm", "--nj=2", "--cluster-options='"], "No closing quotation"),
         (["--cluster=slurm", "--nj=2", "--retries=-1"], "cannot be negative"),
+        (["--cluster=slurm", "--nj=2", "--cluster-options=--array=1-9"], "leave it out"),
     ],
 )
 def test_bad_options_are_one_line(case: PartCase, options: list[str], words: str) -> None:
