@@ -143,11 +143,14 @@ def print_script(job: Job, options: Cluster, afterwards: list[str]) -> None:
         ]
     )
     logs = shlex.quote(str(job.logs))
+    array = f"-t 1-{job.count} -S /bin/bash -j y -o {logs}"
+    loop = f"for part in $(seq {job.count}); do bash {name} $part; done"
     lines = [
-        f"# Put this into a file {name}, and submit it, finished parts are skipped:",
-        f"#   mkdir -p {logs}; sbatch {name}              (Slurm)",
-        f"#   mkdir -p {logs}; qsub -S /bin/bash -t 1-{job.count} -j y -o {logs} {name}   (Grid Engine)",
-        f"#   mkdir -p {logs}; for part in $(seq {job.count}); do bash {name} $part; done",
+        f"# Put this into a file {name}, and submit it; finished parts are skipped:",
+        *(
+            f"#   mkdir -p {logs}; {way}"
+            for way in (f"sbatch {name}", f"qsub {array} {name}  (Grid Engine)", loop)
+        ),
         *(f"# {line}" for line in afterwards),
     ]
     sys.stdout.write(head + "\n".join(lines) + "\n")
