@@ -6,8 +6,8 @@ IR_VERSION = 8
 
 BACKEND, VOICEPRINT, COMPARE, PAIRS = "backend", "voiceprint", "compare", "pairs"
 GRAPHS = (BACKEND, VOICEPRINT, COMPARE, PAIRS)
-# One call for one verification, one probe against many, groups of utterances, and a comparison in two
-# steps for very many tiles; a bundle may come without these.
+# One call for one verification, one probe against many, groups of utterances, and a comparison in
+# two steps for very many tiles; a bundle may come without these.
 VERIFY, SEARCH, AVERAGE = "verify", "search", "average"
 PREPARE, TILE = "prepare", "tile"
 FURTHER = (VERIFY, SEARCH, AVERAGE, PREPARE, TILE)
