@@ -131,10 +131,13 @@ def _wanted(options: Options) -> "Wanted":
 def _merge(options: Options, arguments: list[str], paths: list[Path], target: str, log: Log) -> int:
     """Put parts together, in order: all that they have, or the best of each utterance."""
     from dcaplda.bin.pairs.output import write_pairs
-    from dcaplda.runtime.pairs.files import best_of_files, read_pairs
+    from dcaplda.runtime.pairs.best import merged_best
+    from dcaplda.runtime.pairs.files import read_pairs
 
     backend, tables = _opened(options, arguments, log)
-    found = iter([best_of_files(paths, options.top_k)]) if options.top_k else read_pairs(paths)
+    found = read_pairs(paths)
+    if options.top_k:
+        found = iter([merged_best(found, tables.grid.rows, options.top_k)])
     return write_pairs(target, found, backend, tables, _wanted(options))
 
 

@@ -5,6 +5,7 @@ there is enough to be worth sorting. Equal LLRs are ranked by the partner's numb
 key: tiles come in the order of the grid, so every row meets its partners in rising order.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -161,11 +162,9 @@ def _numbered(rows: Index, columns: Index, llrs: Float32) -> Pairs:
     return Pairs(rows.astype(np.uint32), columns.astype(np.uint32), llrs)
 
 
-def merged_best(parts: list[Pairs], top_k: int) -> Pairs:
+def merged_best(parts: Iterable[Pairs], count: int, top_k: int) -> Pairs:
     """The best of each row from the lists of parts, in the order of the parts."""
-    every = joined(parts)
-    order = np.lexsort((-every.llrs, every.rows))
-    rows = every.rows[order]
-    starts = np.searchsorted(rows, rows, side="left")
-    chosen = order[np.arange(len(rows)) - starts < top_k]
-    return every.take(chosen)
+    best = Best(count, top_k)
+    for pairs in parts:
+        best.add(pairs)
+    return best.finished()

@@ -12,7 +12,7 @@ import numpy as np
 
 from dcaplda.runtime.errors import InputError, UsageError
 from dcaplda.runtime.files import replacing, working_folder
-from dcaplda.runtime.pairs.best import NOBODY, Pairs, joined, merged_best
+from dcaplda.runtime.pairs.best import NOBODY, Pairs, joined
 from dcaplda.runtime.tables.specifiers import writing
 from dcaplda.runtime.trials.score_file import format_lines
 
@@ -113,14 +113,6 @@ def read_pairs(paths: Iterable[Path]) -> Iterator[Pairs]:
         rows = pl.scan_parquet(path, glob=False).select(pl.len()).collect().item()
         for first in range(0, rows, ROW_GROUP):
             yield _pairs(pl.scan_parquet(path, glob=False).slice(first, ROW_GROUP).collect())
-
-
-def best_of_files(paths: Sequence[Path], top_k: int) -> Pairs:
-    """The best of each row from files with the best of parts, in the order of the parts."""
-    best = joined([])
-    for path in paths:
-        best = merged_best([best, joined(list(read_pairs([path])))], top_k)
-    return best
 
 
 def _gathered(pairs: Iterable[Pairs], least: int) -> Iterator[Pairs]:

@@ -77,7 +77,7 @@ def test_the_best_are_those_of_a_full_sort_in_any_number_of_parts(
     llrs, triangle = case
     wanted = Wanted(top_k, min_llr)
     parts = [scan(llrs, triangle, wanted, part, num_parts) for part in range(1, num_parts + 1)]
-    assert listed(merged_best(parts, top_k)) == by_sorting(llrs, triangle, wanted)
+    assert listed(merged_best(parts, len(llrs), top_k)) == by_sorting(llrs, triangle, wanted)
     if num_parts == 1:
         assert listed(parts[0]) == by_sorting(llrs, triangle, wanted)
 
