@@ -153,6 +153,15 @@ class Embeddings(Speakers, Tables):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OfRecordings(Tables):
+    """Embeddings of the utterances of recordings."""
+
+    own_place: bool = option(
+        False, "hear a recording's own utterances as its place first (joint models)"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class TwoSides(Embeddings, SideTables):
     """Embeddings of an enrolment side, of speakers who may have several, and of a test side."""
 
