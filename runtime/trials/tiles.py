@@ -14,8 +14,9 @@ Tile = Callable[[Float32, Float32], Float32]
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
-ROWS, COLUMNS = 512, 1024
-"""Size of a tile: its LLRs and the forms that they are made of take about 10 MB."""
+ROWS, COLUMNS = 512, 512
+"""Size of a tile: the LLRs, and each form that they are made of, take 1 MB, a core's cache. Larger
+ones wait for memory between the products, smaller ones pack the same tests too often."""
 
 
 def available_threads() -> int:

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 TOOLS = (
     "extract-embeddings",
     "score-trials",
+    "score-pairs",
     "compute-durations",
     "copy-vectors",
     "enroll-speakers",
