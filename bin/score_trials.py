@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from dcaplda.bin.cluster.options import Cluster
+from dcaplda.bin.cluster.parts import Parts, do_part, work_of
 from dcaplda.bin.common.option_groups import (
     Cohort,
     Decision,
@@ -47,21 +49,19 @@ See also: export-onnx, import-model, enroll-speakers, compute-durations, eval-sc
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(PlaceTables, Cohort, Decision, TrialList, TrialSides):
+class Options(Cluster, Parts, PlaceTables, Cohort, Decision, TrialList, TrialSides):
     """Options of score-trials."""
 
     output: str = option("llr", "llr, or posterior (needs --prior)")
-    part: int = option(1, "which of --num-parts slices of the trials to score, from 1")
     bound: str = option(
-        "", "LLRs stay within LOW,HIGH or the bounds of a validation's JSON (eval-scores)"
+        "",
+        "LLRs stay within LOW,HIGH or the bounds of a validation's JSON (eval-scores)",
+        counts="file or value",
     )
-    num_parts: int = option(1, "cat of the parts' score files equals the whole, byte for byte")
 
     def check(self) -> None:
         """Check ranges and combinations."""
         check_choice(self, "output", ("llr", "posterior"))
-        if self.num_parts < 1 or not 1 <= self.part <= self.num_parts:
-            raise ValueError(f"--part={self.part} --num-parts={self.num_parts}: parts count from 1")
         if self.prior is None and self.output == "posterior":
             raise ValueError("--output=posterior, --cost-miss and --cost-fa need --prior")
         if self.places and (self.score_norm or self.enroll_voiceprints):
@@ -86,7 +86,26 @@ class _Stopwatch:
         self.start = now
 
 
+# What the arguments are; the last one is written.
+INPUTS = (("model", "bundle"), ("enroll", "vectors"), ("test", "vectors"), ("trials", "table"))
+
+
 def body(options: Options, arguments: list[str], log: Log) -> int:
+    """Score all trials, a part of them, or all in parts."""
+    if options.cluster:
+        from dcaplda.bin.cluster.whole import run_parts
+
+        return run_parts(TOOL, options, arguments, INPUTS, log)
+    return do_part(
+        options,
+        lambda: work_of(TOOL.name, options, arguments, INPUTS, options.num_parts),
+        arguments[-1],
+        log,
+        lambda: _score_part(options, arguments, log),
+    )
+
+
+def _score_part(options: Options, arguments: list[str], log: Log) -> int:
     """Read, compute voiceprints, compare, write."""
     if options.threads:
         os.environ.setdefault("POLARS_MAX_THREADS", str(options.threads))
@@ -167,7 +186,7 @@ def _score(
     from dcaplda.bin.common.sides import read_sessions
     from dcaplda.bin.common.trial_sides import match, short_trials
 
-    begin, end = (len(trials) * k // options.num_parts for k in (options.part - 1, options.part))
+    begin, end = options.cut(len(trials))
     n_asked = end - begin
     model, row, there = match(trials, sides, options.allow_missing, log)
     if not there.all():

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dcaplda.bin.cluster.options import Cluster
+from dcaplda.bin.cluster.parts import Parts, do_part, work_of
 from dcaplda.bin.common.option_groups import Decision, PlaceBundles, TwoSides
 from dcaplda.bin.common.options import Log, Tool, option, run
 from dcaplda.runtime.errors import InputError, UsageError
@@ -37,13 +39,14 @@ scp:test.scp matches
 See also: enroll-speakers, score-trials
 """
 
-TESTS_AT_ONCE = 4096
+# Parts are cut between such blocks: the products, and their rounding, are those of the whole.
+TESTS_AT_ONCE = 512
 # What it means here that a table lacks an id.
 LACKING = "are missing"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(PlaceBundles, Decision, TwoSides):
+class Options(Cluster, Parts, PlaceBundles, Decision, TwoSides):
     """Options of search-speakers."""
 
     # Another prior than that of a trial: the candidates share it.
@@ -65,9 +68,32 @@ class Options(PlaceBundles, Decision, TwoSides):
             raise ValueError(f"--index={self.index}: expected codes, or nothing for exact searches")
         if self.index and self.place_bundles:
             raise ValueError("--index=codes is for speakers of one place, without --place-bundles")
+        if self.gallery_out and (self.num_parts or self.cluster):
+            raise ValueError(
+                "--gallery-out: make the gallery without parts, then name it in their call"
+            )
+
+
+# What the arguments are; the last one is written.
+INPUTS = (("model", "bundle"), ("enroll", "gallery"), ("test", "vectors"))
 
 
 def body(options: Options, arguments: list[str], log: Log) -> int:
+    """Search for all tests, a part of them, or all in parts."""
+    if options.cluster:
+        from dcaplda.bin.cluster.whole import run_parts
+
+        return run_parts(TOOL, options, arguments, INPUTS, log)
+    return do_part(
+        options,
+        lambda: work_of(TOOL.name, options, arguments, INPUTS, options.num_parts),
+        arguments[-1],
+        log,
+        lambda: _search_part(options, arguments, log),
+    )
+
+
+def _search_part(options: Options, arguments: list[str], log: Log) -> int:
     """Read both sides, search, write."""
     from dcaplda.bin.common.likeness import (
         judge_tables,
@@ -108,14 +134,16 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     judge_tables(options, backend.familiarity, [tests], log)
     prints = tests.voiceprints(prober)
     judge_voiceprints(options, prober, test_table, prints, log)
+    first, last = options.cut(-(-len(prints) // TESTS_AT_ONCE))
     with writing(target) as stream:
-        for begin in range(0, len(prints), TESTS_AT_ONCE):
+        for begin in range(first * TESTS_AT_ONCE, last * TESTS_AT_ONCE, TESTS_AT_ONCE):
             part = prints[begin : begin + TESTS_AT_ONCE]
             rankings = search(part)
             names = tests.ids[begin : begin + TESTS_AT_ONCE]
             stream.write("".join(_lines(names, rankings, needed)).encode())
     say_unknown(backend.familiarity, log)
-    log.info(f"searched {count} speakers for each of {len(tests.ids)} utterances")
+    done = min(last * TESTS_AT_ONCE, len(tests.ids)) - first * TESTS_AT_ONCE
+    log.info(f"searched {count} speakers for each of {done} utterances")
     return 0
 
 

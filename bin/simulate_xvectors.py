@@ -3,11 +3,13 @@
 import dataclasses
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dcaplda.bin.cluster.options import Cluster
+from dcaplda.bin.cluster.parts import Parts, do_part, work_of
 from dcaplda.bin.common.option_groups import Seed
 from dcaplda.bin.common.options import Log, Tool, option, run
 from dcaplda.runtime.errors import UsageError
@@ -32,19 +34,27 @@ See also: train-backend, score-trials, eval-scores; docs/simulated-world.md
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Seed):
+class Options(Cluster, Parts, Seed):
     """Options of simulate-xvectors."""
 
     scale: float = option(1.0, "multiplies the number of training speakers of every domain")
     oracle: bool = option(True, "write the exact LLRs of all trials")
 
 
+# What the arguments are; the last one is written.
+INPUTS = (("world", "table"),)
+PARTS = ".parts"
+"""Below the output: what each part has written, until all have."""
+TRAINING = "-"
+"""Stands for the training data in a part's list of test sets."""
+
+Made = tuple[str, str]
+"""Name and group of a test set; of the training data, TRAINING and nothing."""
+
+
 def body(options: Options, arguments: list[str], log: Log) -> int:
-    """Build the world, draw training data and test sets, write them."""
+    """Simulate everything, a part of it, or everything in parts."""
     from dcaplda.simulate.config import load_world
-    from dcaplda.simulate.draws import evaluation_sets, taken
-    from dcaplda.simulate.training import cohort_rows, training_sets
-    from dcaplda.simulate.world import build_world
 
     world_file, target = arguments
     config = load_world(world_file, options.scale)
@@ -54,24 +64,92 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     # Paths in an scp are split at blanks by every tool that reads it.
     if len(target.split()) != 1:
         raise UsageError(f"'{target}': Kaldi tables cannot hold a path with blanks")
-    world = build_world(config, options.seed)
     started = time.perf_counter()
-    for name, utterances in training_sets(config, world, options.seed).items():
+    if options.cluster:
+        made = _in_parts(options, arguments, log)
+    elif options.num_parts:
+        return _one_part(options, arguments, config, log)
+    else:
+        made = _simulate(options, config, root, log, lambda number: True)
+    if made:
+        names = [it for it in made if it[0] != TRAINING]
+        _write_world(root, config, options, names)
+        seconds = time.perf_counter() - started
+        log.info(f"wrote {len(names)} test sets to {target} in {seconds:.1f} s")
+    return 0
+
+
+def _simulate(
+    options: Options, config: "WorldConfig", root: Path, log: Log, mine: Callable[[int], bool]
+) -> list[Made]:
+    """Draw and write the training data (number 0) and the test sets that are `mine`."""
+    from dcaplda.simulate.draws import evaluation_sets
+    from dcaplda.simulate.world import build_world
+
+    world = build_world(config, options.seed)
+    made: list[Made] = []
+    if mine(0):
+        _write_training(root, config, world, options.seed, log)
+        made.append((TRAINING, ""))
+    for number, test_set in enumerate(evaluation_sets(config, world, options.seed), 1):
+        if mine(number):
+            words = _write_test_set(root, test_set, world, options.oracle)
+            made.append((test_set.name, test_set.group))
+            log.info(f"{test_set.name}: {words}")
+    return made
+
+
+def _write_training(root: Path, config: "WorldConfig", world: "World", seed: int, log: Log) -> None:
+    from dcaplda.simulate.draws import taken
+    from dcaplda.simulate.training import cohort_rows, training_sets
+
+    for name, utterances in training_sets(config, world, seed).items():
         _write_data(root / name, utterances)
         log.info(f"{name}: {_counts(utterances)}")
         if name == "train":
-            rows = cohort_rows(config, utterances, options.seed)
+            rows = cohort_rows(config, utterances, seed)
             _write_data(root / "cohort", taken(utterances, rows))
             log.info(f"cohort: {len(rows)} utterances of train")
-            _write_calibration(root, config, utterances, options.seed, log)
-    names = []
-    for test_set in evaluation_sets(config, world, options.seed):
-        words = _write_test_set(root, test_set, world, options.oracle)
-        names.append([test_set.name, test_set.group])
-        log.info(f"{test_set.name}: {words}")
-    _write_world(root, config, options, names)
-    log.info(f"wrote {len(names)} test sets to {target} in {time.perf_counter() - started:.1f} s")
-    return 0
+            _write_calibration(root, config, utterances, seed, log)
+
+
+def _one_part(options: Options, arguments: list[str], config: "WorldConfig", log: Log) -> int:
+    """Write every --num-parts-th of the test sets, then the list of them."""
+    root = Path(arguments[1])
+    path = root / PARTS / f"{options.part}-of-{options.num_parts}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+    def make() -> int:
+        # One after the other in turns: the short sets follow the full ones.
+        turn = options.part - 1
+        mine = _simulate(options, config, root, log, lambda n: n % options.num_parts == turn)
+        _write_lines(path, (f"{name} {group or TRAINING}" for name, group in mine))
+        return 0
+
+    work = work_of(TOOL.name, options, arguments[:1], INPUTS, options.num_parts)
+    return do_part(options, lambda: work, str(path), log, make)
+
+
+def _in_parts(options: Options, arguments: list[str], log: Log) -> list[Made]:
+    """Have all parts done; what they made, in the order of one run. Nothing if not yet done."""
+    from dcaplda.bin.cluster.whole import do_all, part_job
+    from dcaplda.runtime.parts.merging import in_order
+    from dcaplda.runtime.parts.stamps import is_done
+
+    folder = Path(arguments[1]) / PARTS
+    work = work_of(TOOL.name, options, arguments[:1], INPUTS, options.nj)
+    paths = {part: folder / f"{part}-of-{options.nj}" for part in range(1, options.nj + 1)}
+    job = part_job(TOOL, options, arguments, folder, lambda part: is_done(paths[part], work, part))
+    rows: list[list[Made]] = []
+
+    def finish() -> None:
+        for path in in_order(paths.values(), work):
+            words = path.read_text(encoding="utf-8").split()
+            rows.append(list(zip(words[::2], words[1::2], strict=True)))
+
+    do_all(job, TOOL, options, arguments, log, finish)
+    longest = max(map(len, rows), default=0)
+    return [row[turn] for turn in range(longest) for row in rows if turn < len(row)]
 
 
 def _counts(utterances: "Utterances") -> str:
@@ -163,9 +241,7 @@ def _write_oracle(
     return f"oracle Cllr {cllr(llrs[trials.is_target], llrs[~trials.is_target]):.3f}"
 
 
-def _write_world(
-    root: Path, config: "WorldConfig", options: Options, names: list[list[str]]
-) -> None:
+def _write_world(root: Path, config: "WorldConfig", options: Options, names: list[Made]) -> None:
     """The resolved configuration, and the test sets with their groups."""
     about = {
         "seed": options.seed,

@@ -3,11 +3,13 @@
 import json
 import os
 import shlex
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dcaplda.bin.cluster.children import start_of
+from dcaplda.bin.cluster.options import Cluster
+from dcaplda.bin.cluster.parts import Parts
 from dcaplda.bin.common.arguments import need
 from dcaplda.bin.common.next_commands import Evaluation, next_commands
 from dcaplda.bin.common.option_groups import ScpRoot, Threads, check_not_negative
@@ -44,9 +46,17 @@ CHECKPOINT = "checkpoint.safetensors"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Threads, ScpRoot):
+class Options(Cluster, Parts, Threads, ScpRoot):
     """Options of train-backend."""
 
+    CLUSTERS = (*Cluster.CLUSTERS, "submitit")
+
+    cluster: str = option(
+        "",
+        "train --seeds in --nj parts: slurm (one array), submitit (goes on after its time limit), "
+        "local (processes), none (print the script)",
+        counts="never",
+    )
     config: str = option("", "recipe (TOML); empty: everything is chosen from the data")
     variant: str = option("", "plda or d-plda, with -dd, -sd, -dsd or nothing; beats the recipe")
     seed: int | None = option(None, "random seed; beats the recipe")
@@ -71,6 +81,10 @@ class Options(Threads, ScpRoot):
             raise ValueError("--resume and --finish exclude each other")
         if self.seed is not None and self.seeds:
             raise ValueError("--seed and --seeds exclude each other")
+        if (self.cluster or self.num_parts) and not self.seeds:
+            raise ValueError("--cluster and --num-parts share seeds: give --seeds=0-19, say")
+        if (self.cluster or self.num_parts) and self.finish:
+            raise ValueError("--finish has no parts: call it without --cluster and --num-parts")
 
 
 def _recipe(options: Options) -> "TrainingConfig":
@@ -177,7 +191,6 @@ def _is_exported(directory: Path, bundle: Path) -> bool:
 
 def _train_seeds(options: Options, arguments: list[str], log: Log) -> int:
     from dcaplda.runtime.bundle.writing import checked_place
-    from dcaplda.train.recipe.files import config_to_toml
     from dcaplda.train.seeds import parse_seeds, run_all, seed_directory
 
     seeds = parse_seeds(options.seeds)
@@ -185,41 +198,70 @@ def _train_seeds(options: Options, arguments: list[str], log: Log) -> int:
         checked_place(Path(arguments[2]) / BUNDLE)
     config = _recipe(options)  # mistakes in the recipe are one error here, not one per seed
     directory = Path(arguments[2])
+    if options.cluster or options.num_parts:
+        from dcaplda.bin.cluster.seeds import SharedSeeds
+
+        shared = SharedSeeds(TOOL, options, arguments, seeds, config)
+        if options.cluster:
+            return _select(options, directory, log) if shared.run(log) else 0
+        seeds = shared.claimed(options.cut(len(seeds)))
+    recipe = _write_recipe(directory, config)
+    if options.finish:
+        seeds = [seed for seed in seeds if _has_begun(seed_directory(directory, seed))]
+    run_all(_seed_commands(options, arguments, seeds, recipe), directory, options.jobs, log.info)
+    return 0 if options.num_parts else _select(options, directory, log)
+
+
+def _write_recipe(directory: Path, config: "TrainingConfig") -> Path:
+    from dcaplda.train.recipe.files import config_to_toml
+
     directory.mkdir(parents=True, exist_ok=True)
     recipe = directory / "recipe.toml"
     with replacing(recipe) as path:
         path.write_text(config_to_toml(config), encoding="utf-8")
-    # The children run from this very source, installed or a checkout.
-    start = [sys.executable, str(Path(__file__).with_name("_checkout.py")), "train-backend"]
+    return recipe
+
+
+def _seed_commands(
+    options: Options, arguments: list[str], seeds: list[int], recipe: Path
+) -> dict[int, list[str]]:
+    """The command that trains each seed; a part always goes on with what was begun."""
+    from dcaplda.train.seeds import seed_directory
+
+    resume = options.resume or bool(options.num_parts)
     fixed = [
         f"--config={recipe}",
         f"--device={options.device}",
         f"--start-model={options.start_model}",
         f"--extractor={options.extractor}",
         f"--threads={_threads(options)}",
-        f"--resume={str(options.resume).lower()}",
+        f"--resume={str(resume).lower()}",
         f"--finish={str(options.finish).lower()}",
         "--export=false",  # only the one that is selected
     ]
-    if options.finish:
-        seeds = [seed for seed in seeds if _has_begun(seed_directory(directory, seed))]
-    commands = {
-        seed: [
-            *start,
-            *fixed,
-            f"--seed={seed}",
-            *arguments[:2],
-            str(seed_directory(directory, seed)),
-        ]
-        for seed in seeds
-    }
-    run_all(commands, directory, options.jobs, log.info)
-    return _select(options, directory, log)
+    places = {seed: str(seed_directory(Path(arguments[2]), seed)) for seed in seeds}
+    start = [*start_of(TOOL.name), *fixed]
+    return {s: [*start, f"--seed={s}", *arguments[:2], place] for s, place in places.items()}
 
 
 def _has_begun(directory: Path) -> bool:
     """Whether there is something to finish."""
     return any((directory / name).exists() for name in (CHECKPOINT, SUMMARY))
+
+
+def _need_finished(options: Options, directory: Path) -> None:
+    """Refuse to select while one of the seeds is missing."""
+    from dcaplda.train.seeds import parse_seeds, seed_directory
+    from dcaplda.train.summary import read_summary
+
+    seeds = parse_seeds(options.seeds)
+    left = [seed for seed in seeds if read_summary(seed_directory(directory, seed)) is None]
+    if left:
+        named = ", ".join(map(str, left[:8])) + (" ..." if len(left) > 8 else "")
+        raise UsageError(
+            f"{directory}: {len(left)} of {len(seeds)} seeds are not finished ({named}); train "
+            "them, or leave --seeds out to select of those that are"
+        )
 
 
 def _select(options: Options, directory: Path, log: Log) -> int:
@@ -236,8 +278,11 @@ def _select(options: Options, directory: Path, log: Log) -> int:
 def body(options: Options, arguments: list[str], log: Log) -> int:
     """Train one seed, train many, or select."""
     if options.select:
+        # With --seeds, of all of them or of none.
         if len(arguments) != 1:
             raise UsageError(f"--select takes one argument, <exp-dir>; found {len(arguments)}")
+        if options.seeds:
+            _need_finished(options, Path(arguments[0]))
         return _select(options, Path(arguments[0]), log)
     need(USAGE, 0, arguments)
     try:

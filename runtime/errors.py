@@ -68,5 +68,9 @@ class ExtractorError(DcapldaError):
     """An extractor, or a model of its speech detection, that cannot be used."""
 
 
+class PartError(DcapldaError):
+    """A part of a long job that is missing, failed, altered, or made of other inputs."""
+
+
 class UsageError(DcapldaError):
     """A command line or configuration that does not make sense."""

@@ -1,6 +1,8 @@
 """Four processes change and search one gallery while writers are killed at random moments.
 
 Run as a program: python tests/gallery_torture.py <model-dir> <gallery> --seconds=600
+With `--postgres` the gallery is on a server of its own, which is stopped and started, and killed
+with SIGKILL, in the middle; <gallery> then only names the journals.
 
 Each worker owns the speakers with its prefix. It notes an operation in its journal before it
 starts and again when it was acknowledged, so that after a kill -9 it knows what must be there:
@@ -9,6 +11,7 @@ from id and version, so that any row can be checked bit for bit.
 """
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import os
@@ -20,11 +23,14 @@ import time
 from pathlib import Path
 
 import numpy as np
+from postgres_server import Server, running_server
 
 from dcaplda.runtime import Backend
 from dcaplda.runtime.gallery import side
 from dcaplda.runtime.gallery.speakers import Gallery
 
+INDEX: str | None = None
+"""Of the galleries that workers open."""
 State = dict[str, int]
 """Version of each speaker that is there."""
 
@@ -40,12 +46,12 @@ class Worker:
     """One process: random operations, each checked against the journal."""
 
     def __init__(
-        self, backend: Backend, path: Path, number: int, seed: int, index: str | None = None
+        self, backend: Backend, path: Path, number: int, seed: int, address: str = ""
     ) -> None:
         self.backend, self.prefix = backend, f"w{number}-"
         self.random = random.Random(seed)
         self.journal = path.with_suffix(f".journal{number}")
-        self.gallery = Gallery.open(path, backend, index=index)
+        self.gallery = Gallery.open(address or path, backend, index=INDEX)
         self.state, pending = read_journal(self.journal)
         self.file = os.open(self.journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         if pending is not None:
@@ -141,17 +147,19 @@ def read_journal(path: Path) -> tuple[State, State | None]:
 
 
 def work(
-    backend: Backend, path: Path, number: int, seed: int, seconds: float, index: str | None = None
+    backend: Backend, path: Path, number: int, seed: int, seconds: float, address: str
 ) -> None:
-    worker = Worker(backend, path, number, seed, index)
+    worker = Worker(backend, path, number, seed, address)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         worker.step()
     worker.check_all()
 
 
-def small_side_files() -> None:
-    """Let files of rows and codes be made of a few speakers, and often."""
+def small_side_files(index: str | None) -> None:
+    """Let files of rows, and of codes, be made of a few speakers, and often."""
+    global INDEX
+    INDEX = index
     side.LEAST, side.LEAST_CODED, side.TAIL, side.CODED_NEWS = 20, 20, 5, 0.02
 
 
@@ -161,9 +169,11 @@ def torture(
     seconds: float,
     processes: int = 4,
     seed: int = 0,
-    index: str | None = None,
+    server: Server | None = None,
 ) -> str:
     """Run, kill, check; returns a line of figures, or raises what was found wrong."""
+    address = server.url("postgres", gallery="tortured") if server is not None else ""
+    falls = 0
     backend = Backend.load(directory, threads=1)
     context = multiprocessing.get_context("fork")
     choose = random.Random(seed)
@@ -172,7 +182,7 @@ def torture(
 
     def start(number: int) -> multiprocessing.Process:
         left = max(end - time.monotonic(), 0.0)
-        arguments = (backend, path, number, choose.getrandbits(32), left, index)
+        arguments = (backend, path, number, choose.getrandbits(32), left, address)
         process = context.Process(target=work, args=arguments, daemon=True)
         process.start()
         return process
@@ -186,6 +196,11 @@ def torture(
             running[number].join()
             kills += 1
             running[number] = start(number)
+        if server is not None and choose.random() < 0.15 and time.monotonic() < end - 2:
+            (server.kill if choose.random() < 0.5 else server.stop)()
+            time.sleep(choose.uniform(0.0, 0.5))
+            server.start()
+            falls += 1
         for process in running.values():
             if process.exitcode not in (None, 0):
                 raise AssertionError("a worker found something wrong; see its traceback")
@@ -193,17 +208,20 @@ def torture(
         process.join(60)
         if process.exitcode != 0:
             raise AssertionError("a worker found something wrong; see its traceback")
-    operations, there = check_at_the_end(backend, path, processes)
+    operations, there = check_at_the_end(backend, path, processes, address)
+    fallen = f"{falls} falls of the server, " if server is not None else ""
     return (
-        f"{seconds:g} s, {processes} processes, {kills} kills, {operations} acknowledged changes, "
+        f"{seconds:g} s, {processes} processes, {fallen}{kills} kills, "
+        f"{operations} acknowledged changes, "
         f"{there} speakers at the end: all right"
     )
 
 
-def check_at_the_end(backend: Backend, path: Path, processes: int) -> tuple[int, int]:
-    """The file is sound, and holds what the journals say, bit for bit."""
-    with sqlite3.connect(path) as connection:
-        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+def check_at_the_end(backend: Backend, path: Path, processes: int, address: str) -> tuple[int, int]:
+    """The gallery is sound, and holds what the journals say, bit for bit."""
+    if not address:
+        with sqlite3.connect(path) as connection:
+            assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     expected: State = {}
     operations = 0
     for number in range(processes):
@@ -212,7 +230,7 @@ def check_at_the_end(backend: Backend, path: Path, processes: int) -> tuple[int,
         assert pending is None
         expected |= state
         operations += journal.read_text().count('"done": true')
-    with Gallery.open(path, backend, create=False) as gallery:
+    with Gallery.open(address or path, backend, create=False) as gallery:
         assert set(gallery) == set(expected)
         for name, version in expected.items():
             found = gallery.get(name)
@@ -227,13 +245,17 @@ def main() -> int:
     parser.add_argument("gallery", type=Path)
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--postgres", action="store_true")
     parser.add_argument("--index", choices=["codes"], default=None)
     parser.add_argument("--side-files", action="store_true", help="make them of a few speakers")
     options = parser.parse_args()
     if options.side_files:
-        small_side_files()
-    seconds, seed, index = options.seconds, options.seed, options.index
-    print(torture(options.model, options.gallery, seconds, seed=seed, index=index))
+        small_side_files(options.index)
+    with running_server() if options.postgres else contextlib.nullcontext() as server:
+        found = torture(
+            options.model, options.gallery, options.seconds, seed=options.seed, server=server
+        )
+    print(found)
     return 0
 
 

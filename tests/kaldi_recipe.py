@@ -1,31 +1,15 @@
-"""A Kaldi recipe directory: data, x-vectors, trials, local/ and a stand-in for run.pl."""
+"""A Kaldi recipe directory: data, x-vectors, trials, local/, stand-ins for run.pl and its kin."""
 
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
+from kaldi_commands import write_commands
 from kaldi_files import write_scp
 
 ROOT = Path(__file__).parents[1]
-
-RUN = """#!{python}
-import os, re, subprocess, sys
-words = [w for w in sys.argv[1:]]
-while words[0] in ("--mem", "--max-jobs-run"):
-    words = words[2:]
-jobs = [""]
-match = re.fullmatch("JOB=([0-9]+):([0-9]+)", words[0])
-if match:
-    words, jobs = words[1:], [str(j) for j in range(int(match[1]), int(match[2]) + 1)]
-for job in jobs:
-    log, *command = (w.replace("JOB", job) if job else w for w in words)
-    with open(log, "w") as stream:
-        if subprocess.call(command, stdout=stream, stderr=stream):
-            sys.exit("failed, log is in " + log)
-"""
 
 DIM = 12
 
@@ -33,14 +17,12 @@ DIM = 12
 class Recipe:
     """Sets `train`, `test` and `eval`: data/<set> with trials, exp/xvectors_<set>/xvector.scp."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, env: dict[str, str] | None = None) -> None:
+        self.folder, self.env = folder, env or dict(os.environ)
         for name in ("local", "conf"):
             shutil.copytree(ROOT / "egs" / "kaldi" / name, folder / name)
         (folder / "tools").mkdir()
-        runner = folder / "tools" / "run.pl"
-        runner.write_text(RUN.format(python=sys.executable))
-        runner.chmod(0o755)
+        write_commands(folder / "tools")
         rng = np.random.default_rng(0)
         for name, speakers in (("train", 30), ("test", 8), ("eval", 8)):
             self.make_set(name, speakers, rng)
@@ -85,7 +67,7 @@ class Recipe:
         done = subprocess.run(
             command,
             cwd=self.folder,
-            env={**os.environ, "PATH": path, "train_cmd": "run.pl", "OMP_NUM_THREADS": "1"},
+            env={**self.env, "PATH": path, "train_cmd": "run.pl", "OMP_NUM_THREADS": "1"},
             capture_output=True,
             text=True,
             check=False,

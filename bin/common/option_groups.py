@@ -54,7 +54,7 @@ class Seed(CommonOptions):
 class Threads(CommonOptions):
     """How much of the machine is used."""
 
-    threads: int = option(0, "threads to use; 0: all cores")
+    threads: int = option(0, "threads to use; 0: all cores", counts="never")
 
     def check(self) -> None:
         """Threads count from 0."""
@@ -66,7 +66,9 @@ class ScpRoot(CommonOptions):
     """Where an scp's files are."""
 
     scp_root: str = option(
-        "", "directory where relative names in an scp start; left out: here, then its folder"
+        "",
+        "directory where relative names in an scp start; left out: here, then its folder",
+        counts="never",
     )
 
 
@@ -96,14 +98,18 @@ class Strict(CommonOptions):
 class Speakers(CommonOptions):
     """Who the utterances belong to."""
 
-    spk2utt: str = option("", "models or speakers of several utterances: 'name utt1 utt2 ...'")
+    spk2utt: str = option(
+        "", "models or speakers of several utterances: 'name utt1 utt2 ...'", counts="table"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Averaged(Speakers):
     """Vectors that stand for several utterances already."""
 
-    num_utts: str = option("", "utterances behind each enrolment vector (imported Kaldi models)")
+    num_utts: str = option(
+        "", "utterances behind each enrolment vector (imported Kaldi models)", counts="table"
+    )
 
     def check(self) -> None:
         """A vector is averaged, or one of those that a model has."""
@@ -112,14 +118,54 @@ class Averaged(Speakers):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Embeddings(Strict, Speakers, Threads, ScpRoot, FrameShift):
+class Durations(CommonOptions):
+    """How long people spoke."""
+
+    durations: str = option("", "seconds of speech of the utterances (utt2dur)", counts="table")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideDurations(Durations):
+    """How long they spoke on either side of a trial."""
+
+    enroll_durations: str = option("", "seconds of speech of the enrolment side", counts="table")
+    test_durations: str = option("", "seconds of speech of the test side", counts="table")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreColumn(CommonOptions):
+    """Where the score is in a line of many words."""
+
+    score_column: str = option(
+        "", "column of the score: its name if not a usual one, or its number without a header"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tables(Strict, Durations, Threads, ScpRoot, FrameShift):
     """Tables of embeddings for a model: what is read with them, and what may be missing."""
 
-    durations: str = option("", "seconds of speech of the utterances (utt2dur)")
-    sessions: str = option(
-        "", "session of each utterance of --spk2utt (utt2sess): several of one tell less (joint)"
-    )
     allow_missing: bool = option(False, "leave out what is missing, and count it")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideTables(SideDurations, Tables):
+    """Tables of an enrolment side and of a test side."""
+
+    enroll_voiceprints: bool = option(
+        False, "the enrolment table holds voiceprints of enroll-speakers, not embeddings"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embeddings(Speakers, Tables):
+    """Embeddings of speakers who may have several."""
+
+    sessions: str = option(
+        "",
+        "session of each utterance of --spk2utt (utt2sess): several of one tell less (joint)",
+        counts="table",
+    )
 
     def check(self) -> None:
         """Sessions count where several utterances are taken together."""
@@ -128,29 +174,22 @@ class Embeddings(Strict, Speakers, Threads, ScpRoot, FrameShift):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfRecordings(Strict, Threads, ScpRoot, FrameShift):
+class OfRecordings(Tables):
     """Embeddings of the utterances of recordings."""
 
-    durations: str = option("", "seconds of speech of the utterances (utt2dur)")
     own_place: bool = option(
         False, "hear a recording's own utterances as its place first (joint models)"
     )
-    allow_missing: bool = option(False, "leave out what is missing, and count it")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TwoSides(Embeddings):
-    """Embeddings of an enrolment side and of a test side."""
+class TwoSides(Embeddings, SideTables):
+    """Embeddings of an enrolment side, of speakers who may have several, and of a test side."""
 
-    enroll_durations: str = option("", "seconds of speech of the enrolment side")
-    test_durations: str = option("", "seconds of speech of the test side")
     multi_enroll: str = option(
         "auto",
         "models of several utterances: joint (by the book, where the model was trained for it), "
         "scores (mean of the scores), voiceprints (mean of their inputs); auto: joint, else scores",
-    )
-    enroll_voiceprints: bool = option(
-        False, "the enrolment table holds voiceprints of enroll-speakers, not embeddings"
     )
 
     def check(self) -> None:
@@ -183,7 +222,9 @@ class PlaceBundles(CommonOptions):
     """Bundles that were adapted to places, all from one."""
 
     place_bundles: str = option(
-        "", "bundles adapted to places: office=dir,phone=dir, or a file of lines 'place dir'"
+        "",
+        "bundles adapted to places: office=dir,phone=dir, or a file of lines 'place dir'",
+        counts="bundles",
     )
 
 
@@ -191,8 +232,12 @@ class PlaceBundles(CommonOptions):
 class PlaceTables(PlaceBundles, Strict, ScpRoot):
     """Utterances of several places (microphones, lines), and what was heard there unlabelled."""
 
-    places: str = option("", "place of each utterance: 'utterance place' (joint models)")
-    pool: str = option("", "rspecifier of unlabelled embeddings of these places, for --places")
+    places: str = option(
+        "", "place of each utterance: 'utterance place' (joint models)", counts="table"
+    )
+    pool: str = option(
+        "", "rspecifier of unlabelled embeddings of these places, for --places", counts="vectors"
+    )
 
     def check(self) -> None:
         """A pool needs to know where it was heard, and bundles who was there."""
@@ -207,8 +252,10 @@ class Cohort(Strict, ScpRoot, FrameShift):
     """Score normalization by a cohort."""
 
     score_norm: str = option("", "normalize by a cohort: s (S-norm) or as (AS-Norm1); not LLRs")
-    cohort: str = option("", "rspecifier of the cohort's embeddings, for --score-norm")
-    cohort_durations: str = option("", "seconds of speech of the cohort")
+    cohort: str = option(
+        "", "rspecifier of the cohort's embeddings, for --score-norm", counts="vectors"
+    )
+    cohort_durations: str = option("", "seconds of speech of the cohort", counts="table")
     top_n: int = option(0, "highest cohort scores that AS-Norm1 takes for each side")
 
     def check(self) -> None:

@@ -37,10 +37,13 @@ EXTRA_OF_MODULE = {
     "torch": "train",
     "safetensors": "train",
     "h5py": "hdf5",
+    "psycopg": "postgres",
     "onnx": "export",
     "soundfile": "audio",
     "soxr": "audio",
     "kaldi_native_fbank": "audio",
+    "submitit": "scale",
+    "cloudpickle": "scale",
 }
 
 # Numbers on the command line: no `1_000`, no `inf`, no digits of other scripts.
@@ -49,12 +52,14 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _LONGEST_NUMBER = 40
 
 
-def option(default: Any, help: str, bare: str | None = None) -> Any:
+def option(default: Any, help: str, bare: str | None = None, counts: str = "value") -> Any:
     """Declare one option of a tool: its default and a line of help.
 
-    `bare` is the value that the option has when it stands alone, without `=value`.
+    `bare` is the value that the option has when it stands alone, without `=value`. `counts` says
+    what of it tells jobs apart (see `cluster/parts`): its value, the content of what it names
+    (`table`, `vectors`, `bundles`, `file or value`), or nothing (`never`).
     """
-    metadata = {"help": help, "bare": bare}
+    metadata = {"help": help, "bare": bare, "counts": counts}
     if isinstance(default, list):
         values = list(default)
         return dataclasses.field(default_factory=lambda: list(values), metadata=metadata)
@@ -65,9 +70,9 @@ def option(default: Any, help: str, bare: str | None = None) -> Any:
 class CommonOptions:
     """What every tool understands."""
 
-    config: str = option("", "file of options (TOML, or lines of --name=value)")
-    print_args: bool = option(True, "echo the command line to stderr")
-    verbose: int = option(0, "higher numbers say more")
+    config: str = option("", "file of options (TOML, or lines of --name=value)", counts="never")
+    print_args: bool = option(True, "echo the command line to stderr", counts="never")
+    verbose: int = option(0, "higher numbers say more", counts="never")
 
     def __post_init__(self) -> None:
         """Call every `check` that the classes of these options have, the bases' first.
@@ -272,7 +277,12 @@ def parse(tool: Tool, argv: list[str]) -> tuple[CommonOptions, list[str]]:
 
 def command(tool: Tool, options: CommonOptions, arguments: list[str], **changed: Any) -> str:
     """The command line of these options, some of them changed, to be pasted into a shell."""
-    words = [tool.name]
+    return shlex.join([tool.name, *words_of(options, **changed), *arguments])
+
+
+def words_of(options: CommonOptions, **changed: Any) -> list[str]:
+    """These options as they stand on a command line, some of them changed."""
+    words = []
     for field in dataclasses.fields(options):
         value = changed.get(field.name, getattr(options, field.name))
         factory = field.default_factory
@@ -282,7 +292,7 @@ def command(tool: Tool, options: CommonOptions, arguments: list[str], **changed:
         for item in value if isinstance(value, list) else [value]:
             text = str(item).lower() if isinstance(item, bool) else str(item)
             words.append(_shown(field.name) if item is True else f"{_shown(field.name)}={text}")
-    return shlex.join([*words, *arguments])
+    return words
 
 
 def run(tool: Tool, argv: list[str] | None = None) -> int:

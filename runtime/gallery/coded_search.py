@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from dcaplda.runtime.gallery.codes.bounds import expected_missed
 from dcaplda.runtime.gallery.codes.evidence import Total, estimated, known, posteriors
+from dcaplda.runtime.gallery.database.storage import Store
+from dcaplda.runtime.gallery.database.store import GalleryStore
+from dcaplda.runtime.gallery.database.sums import read_row
 from dcaplda.runtime.gallery.memory import CodedMemory
 from dcaplda.runtime.gallery.search import Match, Ranking, check_search, graph_tile, rank
-from dcaplda.runtime.gallery.store import GalleryStore
-from dcaplda.runtime.gallery.sums import read_row
 from dcaplda.runtime.gallery.top_matches import TopMatches, place_lookup, search_blocks
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ PROBES_AT_ONCE = 64
 def rank_coded(
     backend: "Backend",
     memory: CodedMemory,
-    store: GalleryStore,
+    store: Store,
     probes: Float32,
     top_k: int,
     prior: float | None,
@@ -46,6 +47,7 @@ def rank_coded(
     A ranking whose `exact` is false may lack somebody; with `prove`, everybody is then compared.
     """
     check_search(top_k, prior)
+    assert isinstance(store, GalleryStore)  # others have no codes
     if not len(probes):
         return []
     blocks = memory.parts()[""] if prove or _several(backend, probes) else ()

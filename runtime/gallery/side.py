@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 
 from dcaplda.runtime.errors import GalleryError, InputError
 from dcaplda.runtime.gallery.blocks import Block, VoiceprintBlocks
+from dcaplda.runtime.gallery.database.schema import Changes, Position
+from dcaplda.runtime.gallery.database.storage import Store
+from dcaplda.runtime.gallery.database.store import GalleryStore
+from dcaplda.runtime.gallery.database.sums import read_crcs, read_fit
 from dcaplda.runtime.gallery.memory import CodedMemory, Memory
-from dcaplda.runtime.gallery.schema import Changes, Position
-from dcaplda.runtime.gallery.store import GalleryStore
 from dcaplda.runtime.gallery.stored.layout import Kind
 from dcaplda.runtime.gallery.stored.rows_file import Fit, RowsFile, erase_rows, open_rows
 from dcaplda.runtime.gallery.stored.writing import Piece, write_rows
-from dcaplda.runtime.gallery.sums import read_crcs, read_fit
 from dcaplda.runtime.values import shown
 
 if TYPE_CHECKING:
@@ -256,8 +257,14 @@ def check_index(index: str | None, places: bool) -> None:
         )
 
 
-def side_file(store: GalleryStore, backend: "Backend", index: str | None) -> SideFile:
+def side_file(store: Store, backend: "Backend", index: str | None) -> SideFile | None:
     """The files beside a gallery, by the kind of search that it is opened for."""
+    if not isinstance(store, GalleryStore):
+        if index is not None:
+            raise GalleryError(
+                f"{store.path}: index='{CODES}' is for galleries in files; open it without"
+            )
+        return None
     info = backend.info
     kind = Kind(info.fingerprint, store.storage, info.voiceprint_dim)
     if index is None:

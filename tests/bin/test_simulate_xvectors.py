@@ -122,3 +122,28 @@ def test_bad_requests_are_one_clear_line(tmp_path, world_file, capsys, options, 
 def test_a_missing_world_file_is_named(tmp_path, capsys):
     assert run(tmp_path / "none.toml", tmp_path / "data") == 1
     assert "none.toml: cannot be read" in capsys.readouterr().err
+
+
+def contents(folder) -> dict[str, bytes]:
+    """Every file below a folder, the name of the folder itself left out of its scp files."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes().replace(str(folder).encode(), b"")
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_parts_are_the_whole_and_come_to_it_only_together(tmp_path, world_file, capsys):
+    assert run("--seed=3", world_file, tmp_path / "whole") == 0
+    out = tmp_path / "parts"
+    for part in (3, 1):
+        assert run("--seed=3", f"--part={part}", "--num-parts=3", world_file, out) == 0
+    assert not (out / "test_sets").exists()
+    assert run("--seed=3", "--part=1", "--num-parts=3", world_file, out) == 0
+    assert "part 1 of 3 is done already" in capsys.readouterr().err
+    assert run("--seed=3", "--cluster=local", "--nj=3", world_file, out) == 0
+    assert "2 of 3 parts are done already" in capsys.readouterr().err
+    assert contents(out) == contents(tmp_path / "whole")
+    # Another seed is other work.
+    assert run("--seed=4", "--part=1", "--num-parts=3", world_file, out) == 0
+    assert "is done already" not in capsys.readouterr().err

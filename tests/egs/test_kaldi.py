@@ -1,4 +1,4 @@
-"""The recipe fragment egs/kaldi/local, with a stand-in for Kaldi's run.pl."""
+"""The recipe fragment egs/kaldi/local, with stand-ins for run.pl, queue.pl and retry.pl."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from golden import read_columns
-from kaldi_recipe import Recipe
+from kaldi_recipe import DIM, ROOT, Recipe
+from random_models import random_model
+
+from dcaplda.export.bundle_writer import export_model
 
 pytestmark = pytest.mark.torch
 
@@ -94,3 +97,71 @@ def test_wrong_use_shows_the_usage(tmp_path: Path, script: str) -> None:
     assert "Usage: local/" in recipe.run(script, "--nonsense", "3", status=1)
     assert "Usage: local/" in recipe.run(script, "one", status=1)
     assert "Usage: local/" in recipe.run(script, "--help")
+
+
+def score(recipe: Recipe, bundle: Path, command: str, status: int = 0) -> bytes:
+    """Four jobs of dcaplda_score.sh; the scores, or nothing."""
+    xvectors = ["exp/xvectors_test/xvector.scp", "exp/xvectors_test/xvector.scp"]
+    options = ["--nj", "4", "--cmd", command, "--durations", "data/test/utt2dur"]
+    options += ["--score-opts", "--prior=0.1"]
+    inputs = [str(bundle), *xvectors, "data/test/trials", "exp/scores"]
+    recipe.run("dcaplda_score.sh", *options, *inputs, status=status)
+    path = recipe.folder / "exp" / "scores" / "scores"
+    return path.read_bytes() if path.exists() else b""
+
+
+@pytest.fixture(scope="module")
+def twelve(tmp_path_factory) -> Path:
+    """A bundle for the recipe's vectors."""
+    directory = tmp_path_factory.mktemp("bundle") / "model"
+    export_model(random_model("d-plda-dsd", embedding_dim=DIM, lda_dim=8), directory)
+    return directory
+
+
+def whole(recipe: Recipe, bundle: Path) -> bytes:
+    """The scores of one process."""
+    scp = "scp:exp/xvectors_test/xvector.scp"
+    recipe.typed(
+        f"score-trials --prior=0.1 --durations=data/test/utt2dur {bundle} {scp} {scp} "
+        "data/test/trials whole"
+    )
+    return (recipe.folder / "whole").read_bytes()
+
+
+def test_jobs_that_are_done_are_not_done_again(tmp_path: Path, twelve: Path) -> None:
+    recipe = Recipe(tmp_path)
+    expected = whole(recipe, twelve)
+    place = tmp_path / "exp" / "scores"
+    (place / "scores.part.3").mkdir(parents=True)  # in the way of the third job
+    assert score(recipe, twelve, "run.pl --mem 4G", status=1) == b""
+    (place / "scores.part.3").rmdir()
+    assert score(recipe, twelve, "retry.pl queue.pl") == expected
+    logs = {j: (place / "log" / f"score.{j}.log").read_text() for j in range(1, 5)}
+    assert ["is done already" in logs[j] for j in range(1, 5)] == [True, True, False, True]
+    assert sorted(path.name for path in place.iterdir()) == ["log", "scores"]
+
+
+@pytest.mark.slow
+def test_parts_of_other_trials_are_made_again(tmp_path: Path, twelve: Path) -> None:
+    recipe = Recipe(tmp_path)
+    (tmp_path / "exp" / "scores" / "scores.part.3").mkdir(parents=True)
+    score(recipe, twelve, "run.pl", status=1)
+    (tmp_path / "exp" / "scores" / "scores.part.3").rmdir()
+    lines = (tmp_path / "data" / "test" / "trials").read_text().splitlines(keepends=True)
+    (tmp_path / "data" / "test" / "trials").write_text("".join(lines[::-1]))
+    assert score(recipe, twelve, "run.pl") == whole(recipe, twelve)
+
+
+@pytest.mark.slow
+def test_retry_tries_again_what_a_lost_machine_left(tmp_path: Path, twelve: Path) -> None:
+    recipe = Recipe(tmp_path)
+    # A tool that dies once, in the middle, as with its machine.
+    tool = tmp_path / "tools" / "score-trials"
+    tool.write_text(
+        "#!/bin/sh\n"
+        f'if [ "$1" = --part=2 ] && mkdir {tmp_path}/died 2>/dev/null; then kill -9 $$; fi\n'
+        f'exec {ROOT}/bin/score-trials "$@"\n'
+    )
+    tool.chmod(0o755)
+    assert score(recipe, twelve, "retry.pl run.pl") == whole(recipe, twelve)
+    assert (tmp_path / "died").exists()

@@ -6,10 +6,11 @@ e.g.: $0 --nj 8 --cmd \"\$train_cmd\" data/train exp/xvectors_train \\
         data/test exp/xvectors_test data/test/trials exp/dcaplda
 Options:
   --stage 0            0 train, 1 durations of the test set, 2 score, 3 evaluate
-  --nj 4               jobs for scoring
-  --cmd run.pl         how to run a job (run.pl, queue.pl, slurm.pl)
+  --nj 4               jobs for scoring, and for seeds
+  --cmd run.pl         how to run a job (run.pl, queue.pl, slurm.pl, 'retry.pl slurm.pl')
   --config FILE        training recipe, see conf/dcaplda.toml; if not given, all is chosen from the data
   --variant d-plda-dsd
+  --seeds 0-3          train with several seeds and keep the best
   --spk2utt FILE       enrolment models of several test-set utterances
 Both xvector directories hold an xvector.scp, as extract_xvectors.sh makes it."
 set -euo pipefail
@@ -19,6 +20,7 @@ nj=4
 cmd=run.pl
 config=
 variant=
+seeds=
 spk2utt=
 here=$(dirname "$0")
 . "$here/dcaplda_options.sh"
@@ -32,6 +34,7 @@ dir=$6
 
 if [ "$stage" -le 0 ]; then
   "$here/dcaplda_train.sh" --cmd "$cmd" --config "$config" --variant "$variant" \
+    --seeds "$seeds" --nj "$nj" \
     "$train_data" "$train_xvectors/xvector.scp" "$dir"
 fi
 if [ "$stage" -le 1 ]; then

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcaplda.runtime.errors import GalleryError
-from dcaplda.runtime.gallery.schema import (
+from dcaplda.runtime.gallery.database.schema import (
     COUNT,
     SPEAKERS_AT_ONCE,
     Position,
@@ -53,21 +53,13 @@ def columns(connection: sqlite3.Connection) -> tuple[str, str]:
     return "number, id, voiceprints, NULL", "speakers"
 
 
-def write_sum(
-    connection: sqlite3.Connection, number: int | None, name: str, data: bytes, place: str
-) -> None:
-    """Note the checksum of a speaker who was just added."""
-    crc = _crc(number, name, data, place)
-    connection.execute("INSERT OR REPLACE INTO sums VALUES (?, ?)", (number, crc))
-
-
 def check_sum(row: Stored, place: str, path: str) -> None:
     """Refuse a speaker who is not as it was written; its warnings are looked at by themselves."""
     number, name, data, crc = row
     if crc is None:
         return
     if isinstance(name, str) and isinstance(data, bytes):
-        if crc == _crc(number, name, data, place):
+        if crc == speaker_crc(number, name, data, place):
             return
     raise GalleryError(
         f"{path}: the speaker '{str(name)[:40]}' is not as it was written; restore a copy"
@@ -133,6 +125,7 @@ def check_index(connection: sqlite3.Connection, path: str) -> None:
         raise miscounted(path)
 
 
-def _crc(number: int | None, name: str, data: bytes, place: str) -> int:
+def speaker_crc(number: int, name: str, data: bytes, place: str) -> int:
+    """The checksum of a speaker."""
     about = f"{number}\n{name}\n{place}\n".encode("utf-8", "surrogatepass")
     return zlib.crc32(data, zlib.crc32(about))
