@@ -106,9 +106,14 @@ def is_empty(embeddings: ArrayLike) -> bool:
         return False
 
 
+def seems_one_voice(utterances: int, people: float) -> bool:
+    """Whether several utterances seem to be of one person; of very few nobody can say."""
+    return utterances >= FEWEST_TO_TELL and people < FEWEST_PEOPLE
+
+
 def refuse_one_voice(utterances: int, people: float, what: str = "") -> None:
     """Raise if a pool of several utterances seems to be of one person; `what` names the pool."""
-    if utterances >= FEWEST_TO_TELL and people < FEWEST_PEOPLE:
+    if seems_one_voice(utterances, people):
         raise InputError(
             f"{what}the {utterances} utterances seem to be of one person; a place is learnt from "
             "several people: add some, or do without"

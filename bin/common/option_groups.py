@@ -136,6 +136,17 @@ class Embeddings(Strict, Speakers, Threads, ScpRoot, FrameShift):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OfRecordings(Strict, Threads, ScpRoot, FrameShift):
+    """Embeddings of the utterances of recordings."""
+
+    durations: str = option("", "seconds of speech of the utterances (utt2dur)")
+    own_place: bool = option(
+        False, "hear a recording's own utterances as its place first (joint models)"
+    )
+    allow_missing: bool = option(False, "leave out what is missing, and count it")
+
+
+@dataclass(frozen=True, kw_only=True)
 class TwoSides(Embeddings):
     """Embeddings of an enrolment side and of a test side."""
 

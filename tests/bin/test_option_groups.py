@@ -26,6 +26,7 @@ DIFFERENT = {
     ("train-backend", "seed"): "not given, it is the recipe's",
     ("compute-durations", "frame_shift"): "its inputs are frames, so there always is one",
     ("search-speakers", "prior"): "that the speaker is enrolled at all, not that of one trial",
+    ("cluster-utterances", "prior"): "of two utterances of a recording, so it has a default",
     ("calibrate-scores", "prior"): "weighs the fit, so it has a default",
     ("eval-scores", "prior"): "several, each with its metrics",
     ("eval-scores", "trials_form"): "trials without a label cannot be evaluated",
