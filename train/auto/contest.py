@@ -43,16 +43,17 @@ class Match:
     """Held-out Cllr of the candidate; None where it could not be trained."""
     better: float = 0.0
     error: float = 0.0
-    won: bool = False
+    beyond: bool = False
+    """Whether it is better by more than the error."""
 
     def line(self) -> str:
         """For the log and the comments of config.toml."""
         tried = f"{self.setting} = {self.value} for {self.against}, {self.how}"
         if self.cllr is None:
             return f"{tried}: cannot be trained without some part"
-        outcome = "taken" if self.won else "not taken"
+        beyond = ", beyond its error" if self.beyond else ""
         difference = Difference(self.better, self.error).words()
-        return f"{tried}: held-out Cllr {self.cllr:.3f}, {difference}: {outcome}"
+        return f"{tried}: held-out Cllr {self.cllr:.3f}, {difference}{beyond}"
 
 
 @dataclass
@@ -131,7 +132,7 @@ class _Contest:
         if not open_ or not least <= self.facts.people <= most:
             return
         other = choose(self.recipe, self.facts, not many)
-        parts = {
+        parts: Values = {
             key: current(self.config, key)
             for key in ("held_out.people", "held_out.domains")
             if key in self.free
@@ -238,9 +239,7 @@ class _Contest:
         asked = "stage1.steps" in self.free and lengths_are_met(config)
         return step_counts(config, self.forced) if asked else []
 
-    def _quick(
-        self, setting: str, own: TrainingConfig, against: TrainingConfig
-    ) -> Scored | None:
+    def _quick(self, setting: str, own: TrainingConfig, against: TrainingConfig) -> Scored | None:
         try:
             return quick_scores(self.data, own, sieve_turns(self.data, own), self.device)
         except DcapldaError:

@@ -104,9 +104,7 @@ def _weights(scored: Scored, data: TrainingData) -> Array:
     places = _places(scored, data)
     groups = {group for group, _ in places}
     kinds = {group: len({k for g, k in places if g == group}) for group in groups}
-    return np.array(
-        [1.0 / len(groups) / kinds[place[0]] / places.count(place) for place in places]
-    )
+    return np.array([1.0 / len(groups) / kinds[place[0]] / places.count(place) for place in places])
 
 
 def _error_of_groups(scored: Scored, values: Array, data: TrainingData) -> float:

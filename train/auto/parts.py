@@ -39,7 +39,7 @@ class DomainTrials:
     targets: Array
     nontargets: Array
     people: tuple[People, People] | None = None
-    """Who is in each target trial (n,) and each nontarget trial (n, 2), where that was asked for."""
+    """Who is in each target trial (n,) and each nontarget trial (n, 2), where that is asked for."""
 
     def moved(self, scale: float, shift: float) -> "DomainTrials":
         """With every LLR scaled and shifted."""

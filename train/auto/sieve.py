@@ -35,7 +35,7 @@ from dcaplda.train.start.joint import duration_features, scorer_without
 from dcaplda.train.start.values import Start, build_model
 
 MOST_DOMAINS = 8
-"""Parts of domains: each is calibrated on the others, so that more of them are closer to the end."""
+"""Parts of domains; each is calibrated on the others, as in the end by all."""
 ROUNDS = 2
 """Episodes of each place (init.calibration_rounds)."""
 

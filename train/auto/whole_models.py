@@ -33,7 +33,7 @@ class WholeModels:
         self.device = device
         self.say = say
         self._trained: dict[str, list[_Trained]] = {}
-        self._scored: dict[str, Scored] = {}
+        self._scored: dict[str, tuple[Scored, Scored]] = {}
 
     def train(self, config: TrainingConfig, lengths: Sequence[int] = ()) -> None:
         """Make the models, and what they are after other numbers of steps of stage 1."""
@@ -58,6 +58,13 @@ class WholeModels:
 
     def scored(self, config: TrainingConfig) -> Scored:
         """The trials of each part, as trained; the models are made if they are not there."""
+        return self._both(config)[0]
+
+    def judged(self, config: TrainingConfig) -> Scored:
+        """The same, as [held_out] calibrate leaves them."""
+        return self._both(config)[1]
+
+    def _both(self, config: TrainingConfig) -> tuple[Scored, Scored]:
         name = _name(config)
         if name not in self._scored:
             self.train(config)
@@ -65,12 +72,9 @@ class WholeModels:
             while len(self._scored) > 1:
                 self._scored.pop(next(iter(self._scored)))
             steps = config.stage1.steps
-            self._scored[name] = [(t.turn, self._score(t, steps)) for t in self._trained[name]]
+            scored = [(t.turn, self._score(t, steps)) for t in self._trained[name]]
+            self._scored[name] = scored, corrected(scored, config)
         return self._scored[name]
-
-    def judged(self, config: TrainingConfig) -> Scored:
-        """The same, as [held_out] calibrate leaves them."""
-        return corrected(self.scored(config), config)
 
     def _score(self, trained: _Trained, steps: int) -> list[DomainTrials]:
         with torch.no_grad():
