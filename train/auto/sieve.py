@@ -59,10 +59,12 @@ def quick_scores(
 def _shares(config: TrainingConfig, turns: Sequence[Turn]) -> list[float]:
     """Weight of a domain of each part in the calibration, as in that of the result."""
     kinds = [turn.kind for turn in turns]
-    share = config.init.calibration_domains if "domain" in kinds else 0.0
-    if "people" not in kinds or share == 0.0 == kinds.count("people"):
-        return [1.0] * len(kinds)
-    each = (1.0 - share) / kinds.count("people")
+    share = 1.0 if config.held_out.calibrate else config.init.calibration_domains
+    if "domain" not in kinds:
+        share = 0.0
+    if "people" not in kinds:
+        share = 1.0
+    each = (1.0 - share) / max(1, kinds.count("people"))
     return [share if kind == "domain" else each for kind in kinds]
 
 
@@ -113,7 +115,7 @@ def _plain(
         others_of = [
             (own, weights[other])
             for other, part in enumerate(raw)
-            if other != number
+            if other != number and weights[other] > 0
             for own in part
         ]
         if not others_of:
