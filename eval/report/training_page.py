@@ -78,7 +78,7 @@ class TrainingPage:
     choices: Sequence[tuple[str, str, str]] = ()
     """Setting, value, reason."""
     contest: Sequence[tuple[str, str, str, str, str]] = ()
-    """Setting, value tried, value it was tried against, held-out figures, and whether these are beyond their error."""
+    """Setting, value tried, value in its place before, held-out figures, are these beyond error."""
     curves: Curves | None = None
     warnings: Sequence[tuple[str, str, str]] = field(default_factory=tuple)
     """What is unusual, the usual range, what it means."""

@@ -75,6 +75,7 @@ def test_the_same_command_twice_gives_the_same_bytes(data, finished, tmp_path):
 def test_steps_are_calibrated_by_parts_and_resume_to_the_same_bytes(data, tmp_path, monkeypatch):
     options = ["--threads=1", "--variant=d-plda-dsd", "--set=stage1.steps=6"]
     options += ["--set=stage2.steps=6", "--set=batch.size=24", "--set=run.checkpoint_every=4"]
+    options += ["--set=held_out.people=2", "--set=held_out.domains=0"]
     assert train(data, tmp_path / "whole", *options) == 0
     summary = json.loads((tmp_path / "whole" / "training_summary.json").read_text())
     correction = summary["held_out"]["correction"]
