@@ -74,7 +74,9 @@ class Options(Joined, TrialList, Seed, Costs, Speakers, FrameShift, Threads):
     confidence: float = option(0.95, "confidence of the intervals")
     # Trials without a label say nothing here.
     trials_form: str = option("auto", "auto, enroll-test-label or label-enroll-test (VoxCeleb)")
-    score_column: str = option("", "column of the score, if not a usual name")
+    score_column: str = option(
+        "", "column of the score: its name if not a usual one, or its number without a header"
+    )
     allow_duplicate: bool = option(False, "of a repeated trial or score the first counts")
     allow_unlabelled: bool = option(False, "trials without a label are left out")
     json: str = option("", "write JSON to a file; alone or '-': to stdout, no table", bare="-")
@@ -127,13 +129,16 @@ def _work(options: Options) -> "Work":
     from dcaplda.eval.evaluation import Work
     from dcaplda.eval.trials.conditions import check_edges
     from dcaplda.eval.trials.keys import Allowance
+    from dcaplda.eval.trials.score_columns import column_number
     from dcaplda.runtime.cores import available_threads
 
+    column = column_number(options.score_column)
     return Work(
         settings=_settings(options),
         allow=Allowance.of(*options.allowed()),
         form=options.trials_form,
-        columns=options.columns(score=options.score_column),
+        columns=options.columns(score="" if column else options.score_column),
+        score_column=column,
         n_replicates=options.bootstrap,
         confidence=options.confidence,
         seed=options.seed,

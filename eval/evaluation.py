@@ -54,6 +54,8 @@ class Work:
     form: str = "auto"
     columns: Columns | None = None
     """Names of columns if the files have a header line."""
+    score_column: int | None = None
+    """Where the score is in score files without one, counted from 1; None: where it can only be."""
     n_replicates: int = 1000
     confidence: float = 0.95
     seed: int = 0
@@ -91,7 +93,7 @@ def evaluate_set(spec: SetSpec, systems: list[SystemSpec], work: Work) -> list[R
 def _evaluate(
     spec: SetSpec, system: SystemSpec, key: TrialKey, people: PeopleOfSet, work: Work
 ) -> Result:
-    scores = read_scores(system.scores_of(spec.name), key.ids, work.columns, key)
+    scores = read_scores(system.scores_of(spec.name), key.ids, work.columns, key, work.score_column)
     joined = join(key, scores, work.allow)
     del scores
     names = key.ids.names

@@ -6,16 +6,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dcaplda.eval.duration_calibration import DurationTerms, fit_durations
 from dcaplda.eval.metrics.calibration import apply_affine, fit_affine
 from dcaplda.eval.metrics.scalars import cllr
-from dcaplda.eval.trials.ids import IdTable
+from dcaplda.eval.trials.ids import Codes, IdTable
 from dcaplda.eval.trials.joining import join, read_scores, score_blocks
 from dcaplda.eval.trials.keys import Allowance, read_key
 from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.fields import Table, parse_json
 from dcaplda.runtime.files import replacing
 from dcaplda.runtime.tables.specifiers import Writer
+from dcaplda.runtime.tables.text_tables import read_durations
 
 FORMAT = "dcaplda-calibration"
 
@@ -33,10 +36,12 @@ class Calibration:
     """Cllr at the prior, on the very trials that it was fitted on."""
 
 
-def fit(trials: str, scores: str, prior: float, allow: Allowance) -> Calibration:
+def fit(
+    trials: str, scores: str, prior: float, allow: Allowance, column: int | None = None
+) -> Calibration:
     """Fit by linear logistic regression at `prior` (eq. 14) on labelled trials."""
     ids = IdTable()
-    joined = join(read_key(trials, ids, allow), read_scores(scores, ids), allow)
+    joined = join(read_key(trials, ids, allow), read_scores(scores, ids, column=column), allow)
     target, nontarget = joined.split()
     alpha, beta = fit_affine(target, nontarget, prior)
     if not alpha > 0:
@@ -46,6 +51,57 @@ def fit(trials: str, scores: str, prior: float, allow: Allowance) -> Calibration
         )
     after = cllr(apply_affine(target, alpha, beta), apply_affine(nontarget, alpha, beta), prior)
     return Calibration(alpha, beta, prior, len(target), len(nontarget), after)
+
+
+@dataclass(frozen=True)
+class DurationCalibration:
+    """A calibration by durations, and where it comes from."""
+
+    terms: DurationTerms
+    prior: float
+    n_target: int
+    n_nontarget: int
+    cllr: float
+
+
+def fit_with_durations(
+    trials: str,
+    scores: str,
+    prior: float,
+    allow: Allowance,
+    tables: tuple[str, str],
+    column: int | None = None,
+) -> DurationCalibration:
+    """The same by the seconds of speech of both sides, whose `tables` are named."""
+    ids = IdTable()
+    joined = join(read_key(trials, ids, allow), read_scores(scores, ids, column=column), allow)
+    sides = [
+        _seconds(table, codes, ids)
+        for table, codes in zip(tables, (joined.enroll, joined.test), strict=True)
+    ]
+    terms = fit_durations(joined.scores, joined.labels, sides[0], sides[1], prior)
+    llrs = terms.llrs(joined.scores, *sides)
+    target, nontarget = llrs[joined.labels], llrs[~joined.labels]
+    return DurationCalibration(
+        terms, prior, len(target), len(nontarget), cllr(target, nontarget, prior)
+    )
+
+
+def _seconds(table: str, codes: Codes, ids: IdTable) -> NDArray[np.float64]:
+    known = read_durations(table)
+    used, place = np.unique(codes, return_inverse=True)
+    names = [ids.names[code] for code in used.tolist()]
+    missing = [name for name in names if name not in known]
+    if missing:
+        raise InputError(
+            f"'{table}': no duration of '{missing[0]}'{_and_more(missing)}; every id of the trials "
+            "needs one"
+        )
+    return np.array([known[name] for name in names])[place]
+
+
+def _and_more(missing: list[str]) -> str:
+    return f" and {len(missing) - 1} more" if len(missing) > 1 else ""
 
 
 def save(calibration: Calibration, path: str) -> None:
@@ -79,12 +135,12 @@ def load(path: str) -> Calibration:
     return calibration
 
 
-def apply(calibration: Calibration, scores: str, stream: Writer) -> int:
+def apply(calibration: Calibration, scores: str, stream: Writer, column: int | None = None) -> int:
     """Write the calibrated lines of a score file, in its order, block by block."""
     import polars as pl
 
     count = 0
-    for enroll, test, values in score_blocks(scores):
+    for enroll, test, values in score_blocks(scores, column):
         with np.errstate(over="ignore", invalid="ignore"):
             llrs = apply_affine(values, calibration.alpha, calibration.beta).astype(np.float32)
         if not np.isfinite(llrs).all():

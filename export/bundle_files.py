@@ -13,6 +13,7 @@ from dcaplda.runtime.bundle.agreement import disagreement
 from dcaplda.runtime.bundle.checksums import sha256, with_sums
 from dcaplda.runtime.bundle.graph_facts import read_facts
 from dcaplda.runtime.bundle.manifest import FORMAT, FORMAT_VERSION, JOINT, MANIFEST, parse_info
+from dcaplda.runtime.bundle.readme import README, readme
 from dcaplda.runtime.bundle.writing import write_files
 from dcaplda.runtime.errors import ModelError
 
@@ -25,7 +26,7 @@ def write_bundle(
     manifest: Mapping[str, Any],
     joint: bytes | None = None,
 ) -> None:
-    """Write graphs, the joint model's file and model.json into `directory`.
+    """Write graphs, the joint model's file, model.json and README.md into `directory`.
 
     An older bundle there is replaced.
     """
@@ -47,6 +48,7 @@ def write_bundle(
         whole[JOINT] = {"file": JOINT_FILE, "sha256": sha256(joint)}
     _check_agreement(whole, files)
     text = json.dumps(whole, indent=2, allow_nan=False) + "\n"
+    files[README] = readme(whole)
     write_files(directory, with_sums({**files, MANIFEST: text.encode("utf-8")}))
 
 

@@ -50,7 +50,7 @@ def graph_llrs(run: Any, enroll: Any, test: Any) -> dict[str, NDArray[np.float32
     whole = {names.ENROLL_PREFIX + k: v for k, v in x.items()}
     whole |= {names.TEST_PREFIX + k: v for k, v in y.items()}
     prints = {"enroll": run(names.VOICEPRINT, x), "test": run(names.VOICEPRINT, y)}
-    averaged = run(names.VOICEPRINT, {**x, names.GROUPS: np.arange(len(enroll[0])) // 2})
+    averaged = run(names.AVERAGE, {**x, names.GROUPS: np.arange(len(enroll[0])) // 2})
     count = min(len(p) for p in prints.values())
     return {
         names.BACKEND: run(names.BACKEND, whole),
@@ -98,7 +98,6 @@ def check(model: Backend, graphs: dict[str, onnx.ModelProto]) -> dict[str, float
     """Largest difference of each way of scoring; a ModelError if one is too large."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    options.log_severity_level = 3  # `groups` may be left out, which is announced as a warning
     sessions = {
         name: onnxruntime.InferenceSession(graph.SerializeToString(), options)
         for name, graph in graphs.items()

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from dcaplda.runtime.evidence import Evidence
     from dcaplda.runtime.gallery.search import Match
     from dcaplda.runtime.gallery.speakers import Gallery, Identification
+    from dcaplda.runtime.people.diarized import Named, name_speakers
+    from dcaplda.runtime.people.manager import SpeakerManager
     from dcaplda.runtime.places import Places
     from dcaplda.runtime.verification import Speaker, Verification
 
@@ -28,9 +30,12 @@ __all__ = [
     "InputError",
     "Match",
     "ModelInfo",
+    "Named",
     "Places",
     "Speaker",
+    "SpeakerManager",
     "Verification",
+    "name_speakers",
 ]
 
 _HOMES = {
@@ -44,9 +49,12 @@ _HOMES = {
     "Identification": "gallery.speakers",
     "InputError": "errors",
     "Match": "gallery.search",
+    "Named": "people.diarized",
     "Places": "places",
     "Speaker": "verification",
+    "SpeakerManager": "people.manager",
     "Verification": "verification",
+    "name_speakers": "people.diarized",
 }
 
 

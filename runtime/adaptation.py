@@ -20,6 +20,7 @@ from dcaplda.runtime.bundle.manifest import (
     ModelInfo,
     read_file,
 )
+from dcaplda.runtime.bundle.readme import README, readme
 from dcaplda.runtime.bundle.writing import write_files
 from dcaplda.runtime.errors import BundleError, InputError
 from dcaplda.runtime.joint.layout import place_constants
@@ -38,7 +39,7 @@ FEWEST_TO_TELL = 5
 """Utterances from which on one voice can be told from a few."""
 ROUNDING = 1e-5
 """Of constants in float32, relative to the largest of them."""
-EMBEDDING_GRAPHS = ("backend", "voiceprint", "verify")
+EMBEDDING_GRAPHS = ("backend", "voiceprint", "verify", "average")
 """Graphs that take embeddings, and so know the place."""
 
 
@@ -181,4 +182,4 @@ def _files(
         total, least, most = (round(value, 2) for value in made.seconds)
         manifest["adaptation"]["seconds"] = {"total": total, "least": least, "most": most}
     text = json.dumps(manifest, indent=2, allow_nan=False) + "\n"
-    return with_sums({**files, MANIFEST: text.encode()})
+    return with_sums({**files, MANIFEST: text.encode(), README: readme(manifest)})

@@ -380,8 +380,12 @@ class Backend:
         return checks.finite_llrs(self._sessions.run("compare", {"enroll": enroll, "test": test}))
 
     def run_voiceprints(self, inputs: Mapping[str, NDArray[Any]]) -> Float32:
-        """Voiceprints of checked inputs, in one call of the graph on this thread."""
-        return self._sessions.run("voiceprint", inputs)
+        """Voiceprints of checked inputs, in one call of the graph on this thread.
+
+        With `groups` among them, of groups.
+        """
+        graph = self.info.averaging_graph if "groups" in inputs else "voiceprint"
+        return self._sessions.run(graph, inputs)
 
     def checked_voiceprints(
         self, voiceprints: ArrayLike, what: str, ids: Sequence[str] | None = None

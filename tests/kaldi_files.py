@@ -44,3 +44,10 @@ def random_vectors(count: int, dim: int, seed: int = 0, prefix: str = "u") -> di
     rng = np.random.default_rng(seed)
     rows = rng.standard_normal((count, dim)).astype(np.float32)
     return {f"{prefix}{i}": row for i, row in enumerate(rows)}
+
+
+def binary_matrix(values: np.ndarray) -> bytes:
+    """A matrix as Kaldi writes it: FM for float32, DM for float64."""
+    kind = b"FM " if values.dtype == np.float32 else b"DM "
+    rows, columns = (b"\4" + struct.pack("<i", size) for size in values.shape)
+    return b"\0B" + kind + rows + columns + np.ascontiguousarray(values).tobytes()

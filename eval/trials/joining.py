@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,13 @@ from dcaplda.eval.trials.keys import (
 )
 from dcaplda.eval.trials.lines import (
     Block,
+    RawBlocks,
     headed_blocks,
     peeked,
     raw_blocks,
     word_blocks,
 )
+from dcaplda.eval.trials.score_columns import score_lines
 from dcaplda.runtime.errors import TableError
 from dcaplda.runtime.tables.columns import Columns
 
@@ -50,9 +52,15 @@ class ScoreFile:
 
 
 def read_scores(
-    source: str, ids: IdTable, columns: Columns | None = None, like: TrialKey | None = None
+    source: str,
+    ids: IdTable,
+    columns: Columns | None = None,
+    like: TrialKey | None = None,
+    column: int | None = None,
 ) -> ScoreFile:
-    """Read `enroll test score` lines; a word after the score is ignored.
+    """Read `enroll test score` lines; words after the score are ignored.
+
+    The score may be in another `column`, counted from 1 (`score_columns`).
 
     With `columns` the file may also be a table with a header, if its first line says so. Lines in
     the order of the trials of `like` are only compared with them: quicker than looking ids up.
@@ -62,7 +70,7 @@ def read_scores(
     if columns is not None and names & set(columns.score):
         blocks = headed_blocks(source, [columns.enroll, columns.test, columns.score], raw)
     else:
-        blocks = word_blocks(source, 3, 4, "enroll test score", raw, number=2)
+        blocks = _score_words(source, first_line, raw, column)
     pairs: list[NDArray[np.uint64]] = []
     values: list[Floats] = []
     n_same = n_read = 0
@@ -93,10 +101,21 @@ def _follows(key: TrialKey, rows: slice, enroll: Any, test: Any) -> bool:
     return all(key.ids.equal(codes[rows], column).all() for codes, column in sides)
 
 
-def score_blocks(source: str) -> Iterator[tuple[Any, Any, Floats]]:
+def _score_words(
+    source: str, first_line: str, raw: RawBlocks, column: int | None
+) -> Iterator[Block]:
+    """Blocks whose first three columns are the ids and the score."""
+    lines = score_lines(first_line, source, column)
+    words = (lines.least, lines.most, lines.expected)
+    for block in word_blocks(source, *words, raw, number=lines.place):
+        yield replace(block, columns=[*block.columns[:2], block.columns[lines.place]])
+
+
+def score_blocks(source: str, column: int | None = None) -> Iterator[tuple[Any, Any, Floats]]:
     """The ids of `enroll test score` lines as polars columns and the scores, block by block."""
-    for block in word_blocks(source, 3, 4, "enroll test score"):
-        enroll, test, score = block.columns[:3]
+    first_line, raw = peeked(raw_blocks(source))
+    for block in _score_words(source, first_line, raw, column):
+        enroll, test, score = block.columns
         check_ids(block, enroll, test)
         yield enroll, test, _numbers(block, score)
 

@@ -4,7 +4,7 @@
 // the bundle. The arithmetic is in the graphs; here are only checks, the decision, the warnings.
 
 const FORMAT = "dcaplda-bundle";
-const FORMAT_VERSION = 2;
+const FORMAT_VERSION = 3;
 
 /** An exported model. Load it once, use it for as many verifications as you like. */
 export class Backend {
@@ -28,7 +28,7 @@ export class Backend {
     for (const name of ["voiceprint", "pairs"]) {
       const bytes = await read(info.graphs[name].file);
       await checkHash(bytes, info.graphs[name]);
-      // Level 3: that an input may be left out is no reason for a warning.
+      // Level 3: that an input may be left out, in older bundles, is no reason for a warning.
       const settings = { logSeverityLevel: 3, ...options };
       sessions[name] = await ort.InferenceSession.create(bytes, settings);
     }

@@ -274,6 +274,12 @@ def build_graphs(
     compiled = compile_backend(model)
     dim, width = model.config.embedding_dim, voiceprint_width(compiled)
     timed = model.config.stages.duration_stage
+    facts = {
+        "variant": model.config.variant,
+        "embedding_dim": dim,
+        "voiceprint_dim": width,
+        "uses_durations": timed,
+    }
 
     def side(graph: Graph, prefix: str, size: str) -> tuple[Symbol, Symbol | None]:
         """Inputs of one side; every bundle takes durations, used or not, in backend.onnx."""
@@ -288,33 +294,38 @@ def build_graphs(
     enroll = voiceprints(ops, model, compiled, *side(graph, names.ENROLL_PREFIX, "E"))
     test = voiceprints(ops, model, compiled, *side(graph, names.TEST_PREFIX, "T"))
     graph.output(names.LLRS, compare(ops, compiled, enroll, test), ["E", "T"])
-    graphs[names.BACKEND] = graph.build("LLR of every enrolment against every test utterance")
+    graphs[names.BACKEND] = graph.build(
+        "LLR of every enrolment against every test utterance", facts
+    )
 
     graph = Graph(names.VOICEPRINT)
-    ops = OnnxOps(graph)
-    embeddings, seconds = side(graph, "", "N")
-    groups = graph.optional_indices(names.GROUPS, "M", names.OWN_GROUP)
-    made = voiceprints(ops, model, compiled, embeddings, seconds, groups)
+    made = voiceprints(OnnxOps(graph), model, compiled, *side(graph, "", "N"))
+    graph.output(names.VOICEPRINTS, made, ["N", width])
+    graphs[names.VOICEPRINT] = graph.build("Voiceprints of utterances", facts)
+
+    graph = Graph(names.AVERAGE)
+    inputs, groups = side(graph, "", "N"), graph.indices(names.GROUPS, "N")
+    made = voiceprints(OnnxOps(graph), model, compiled, *inputs, groups)
     graph.output(names.VOICEPRINTS, made, ["G", width])
-    graphs[names.VOICEPRINT] = graph.build(
-        "Voiceprints of utterances, or of groups of utterances where `groups` numbers them"
-    )
+    graphs[names.AVERAGE] = graph.build("Voiceprints of groups of utterances, averaged", facts)
 
     graph = Graph(names.COMPARE)
     sides = graph.input(names.ENROLL, ["E", width]), graph.input(names.TEST, ["T", width])
     graph.output(names.LLRS, compare(OnnxOps(graph), compiled, *sides), ["E", "T"])
-    graphs[names.COMPARE] = graph.build("LLR of every enrolment voiceprint against every test one")
+    graphs[names.COMPARE] = graph.build(
+        "LLR of every enrolment voiceprint against every test one", facts
+    )
 
     graph = Graph(names.PAIRS)
     sides = graph.input(names.ENROLL, ["N", width]), graph.input(names.TEST, ["N", width])
     graph.output(names.LLRS, compare_pairs(OnnxOps(graph), compiled, *sides), ["N"])
-    graphs[names.PAIRS] = graph.build("LLR of voiceprints row by row")
+    graphs[names.PAIRS] = graph.build("LLR of voiceprints row by row", facts)
 
     graph = Graph(names.SEARCH)
     sides = graph.input(names.ENROLL, ["N", width]), graph.input(names.TEST, [1, width])
     llrs = compare_many_with_one(OnnxOps(graph), compiled, *sides)
     graph.output(names.LLRS, llrs, [1, "N"])
-    graphs[names.SEARCH] = graph.build("LLR of many voiceprints against one")
+    graphs[names.SEARCH] = graph.build("LLR of many voiceprints against one", facts)
 
     graph = Graph(names.VERIFY)
     ops = OnnxOps(graph)
@@ -329,7 +340,7 @@ def build_graphs(
     if known and known["side_information"]:
         graph.output(names.DISTANCES, _distances(ops, known["side_information"], test), [1, 1])
     graphs[names.VERIFY] = graph.build(
-        "LLR of one utterance against each enrolment voiceprint, and how usual it is"
+        "LLR of one utterance against each enrolment voiceprint, and how usual it is", facts
     )
     return graphs
 

@@ -6,8 +6,9 @@ IR_VERSION = 8
 
 BACKEND, VOICEPRINT, COMPARE, PAIRS = "backend", "voiceprint", "compare", "pairs"
 GRAPHS = (BACKEND, VOICEPRINT, COMPARE, PAIRS)
-# One call for one verification, one probe against many; a bundle may come without these.
-VERIFY, SEARCH = FURTHER = "verify", "search"
+# One call for one verification, one probe against many, groups of utterances; a bundle may come
+# without these.
+VERIFY, SEARCH, AVERAGE = FURTHER = "verify", "search", "average"
 NORMS, DISTANCES = "norms", "side_distances"
 
 # Inputs and outputs; runtime/bundle/manifest.py reads the same words from model.json.
@@ -16,5 +17,24 @@ NUM_UTTS = "num_utts"
 ENROLL, TEST, LLRS = "enroll", "test", "llrs"
 ENROLL_PREFIX, TEST_PREFIX = "enroll_", "test_"
 
-# What `groups` of voiceprint.onnx is when it is left out: every row is a voiceprint of its own.
-OWN_GROUP = -1
+DOCS = {
+    EMBEDDINGS: "speaker embeddings as extracted, one a row",
+    DURATIONS: "seconds of speech behind each embedding",
+    GROUPS: "number of each row's group, from 0, none left out; rows of one number are averaged",
+    NUM_UTTS: "number of utterances that were averaged into each embedding",
+    VOICEPRINTS: "voiceprints, one a row; comparable only within one model",
+    ENROLL: "voiceprints of the enrolled side, one a row",
+    TEST: "voiceprints of the test side, one a row",
+    LLRS: "log-likelihood ratios, natural logarithm: one speaker against two",
+    NORMS: "Euclidean length of the embedding",
+    DISTANCES: "Mahalanobis distance of the side-information from the training mean",
+}
+"""What each input and output is, for those who open a graph in a viewer."""
+
+
+def doc(name: str) -> str:
+    """Of an input or output; the two sides of backend.onnx have a prefix each."""
+    for prefix, side in ((ENROLL_PREFIX, "enrolment: "), (TEST_PREFIX, "test: ")):
+        if name.startswith(prefix):
+            return side + DOCS[name.removeprefix(prefix)]
+    return DOCS[name]

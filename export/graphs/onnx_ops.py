@@ -1,6 +1,6 @@
 """Symbolic tensors that record ONNX nodes: the same `ops` as train/model/ops.py, for graphs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from dcaplda.export.graphs.names import IR_VERSION, OPSET
+from dcaplda.export.graphs.names import IR_VERSION, OPSET, doc
 
 
 class Symbol:
@@ -52,38 +52,34 @@ class Graph:
     Python and numpy numbers become float32 constants; equal constants are stored once.
     """
 
-    def __init__(self, name: str, prefix: str = "") -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self._prefix = prefix
         self._nodes: list[onnx.NodeProto] = []
         self._inputs: list[onnx.ValueInfoProto] = []
         self._outputs: list[onnx.ValueInfoProto] = []
         self._constants: dict[tuple[str, tuple[int, ...], bytes], onnx.TensorProto] = {}
-        self._defaults: list[onnx.TensorProto] = []
 
     def input(self, name: str, shape: Sequence[int | str]) -> Symbol:
         """Declare a float input; a string in its shape is a free size."""
-        self._inputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, list(shape)))
+        self._inputs.append(_port(name, TensorProto.FLOAT, shape))
         return Symbol(self, name)
 
-    def optional_indices(self, name: str, size: str, default: int) -> Symbol:
-        """Declare an integer input that may be left out; then it is [default]."""
-        info = helper.make_tensor_value_info(name, TensorProto.INT64, [size])
-        self._inputs.append(info)
-        self._defaults.append(numpy_helper.from_array(np.array([default], dtype=np.int64), name))
+    def indices(self, name: str, size: str) -> Symbol:
+        """Declare an input of whole numbers."""
+        self._inputs.append(_port(name, TensorProto.INT64, [size]))
         return Symbol(self, name)
 
     def output(self, name: str, value: Symbol, shape: Sequence[int | str]) -> None:
         """Declare an output."""
-        self._nodes.append(helper.make_node("Identity", [value.name], [name]))
-        self._outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, list(shape)))
+        self._nodes.append(helper.make_node("Identity", [value.name], [name], f"output_{name}"))
+        self._outputs.append(_port(name, TensorProto.FLOAT, shape))
 
     def constant(self, value: Any, dtype: Any = np.float32) -> Symbol:
         """A constant tensor."""
         array = np.ascontiguousarray(np.asarray(value, dtype=dtype)).reshape(np.shape(value))
         key = (array.dtype.str, array.shape, array.tobytes())
         if key not in self._constants:
-            name = f"{self._prefix}constant_{len(self._constants)}"
+            name = f"constant_{len(self._constants)}"
             self._constants[key] = numpy_helper.from_array(array, name)
         return Symbol(self, self._constants[key].name)
 
@@ -97,49 +93,54 @@ class Graph:
     def nodes(self, op: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> list[Symbol]:
         """Add a node with any number of outputs."""
         symbols = [x if isinstance(x, Symbol) else self.constant(x) for x in inputs]
-        number = len(self._nodes)
-        names = [f"{self._prefix}{op.lower()}_{number}_{i}" for i in range(outputs)]
-        self._nodes.append(helper.make_node(op, [s.name for s in symbols], names, **attributes))
+        name = f"{op.lower()}_{len(self._nodes)}"
+        names = [f"{name}_{i}" for i in range(outputs)]
+        node = helper.make_node(op, [s.name for s in symbols], names, name, **attributes)
+        self._nodes.append(node)
         return [Symbol(self, name) for name in names]
 
     def node(self, op: str, *inputs: Any, **attributes: Any) -> Symbol:
         """Add a node with one output."""
         return self.nodes(op, *inputs, **attributes)[0]
 
-    def either(
-        self, condition: Symbol, yes: Callable[["Graph"], Symbol], no: Callable[["Graph"], Symbol]
-    ) -> Symbol:
-        """The value of one of two branches, each built in a graph of its own.
+    def include(self, model: onnx.ModelProto, inputs: Mapping[str, Symbol]) -> dict[str, Symbol]:
+        """The nodes of a finished graph as a part of this one; its outputs by name."""
+        inner = model.graph
+        known = {name: symbol.name for name, symbol in inputs.items()}
+        for tensor in inner.initializer:
+            copy = onnx.TensorProto()
+            copy.CopyFrom(tensor)
+            copy.name = known[tensor.name] = f"inner_{tensor.name}"
+            self._constants[copy.name, tuple(copy.dims), b""] = copy
+        for node in inner.node:
+            made = onnx.NodeProto()
+            made.CopyFrom(node)
+            made.name = f"inner_{node.name}"
+            known |= {name: f"inner_{name}" for name in node.output}
+            made.input[:] = [known[name] for name in node.input]
+            made.output[:] = [known[name] for name in node.output]
+            self._nodes.append(made)
+        return {port.name: Symbol(self, known[port.name]) for port in inner.output}
 
-        A branch may use what stands outside it, by `inside`.
-        """
-        branches = []
-        for name, branch in (("yes", yes), ("no", no)):
-            inner = Graph(name, prefix=f"{self._prefix}{name}_")
-            inner.output(f"{inner._prefix}value", branch(inner), ["rows", "columns"])
-            branches.append(inner._proto(""))
-        return self.node("If", condition, then_branch=branches[0], else_branch=branches[1])
-
-    def inside(self, value: Symbol) -> Symbol:
-        """A value of an outer graph, for use in this branch."""
-        return Symbol(self, value.name)
-
-    def _proto(self, doc: str) -> onnx.GraphProto:
-        constants = [*self._defaults, *self._constants.values()]
-        return helper.make_graph(
-            self._nodes, self.name, self._inputs, self._outputs, constants, doc_string=doc
-        )
-
-    def build(self, doc: str) -> onnx.ModelProto:
-        """The finished model, checked by the onnx package."""
+    def build(self, about: str, facts: Mapping[str, object]) -> onnx.ModelProto:
+        """The finished model, checked by the onnx package; `facts` are its metadata_props."""
+        constants = list(self._constants.values())
         model = helper.make_model(
-            self._proto(doc),
+            helper.make_graph(
+                self._nodes, self.name, self._inputs, self._outputs, constants, doc_string=about
+            ),
             producer_name="dcaplda",
             ir_version=IR_VERSION,
             opset_imports=[helper.make_opsetid("", OPSET)],
         )
+        told = {"graph": self.name, **facts, "llr": "natural logarithm", "durations": "seconds"}
+        helper.set_model_props(model, {f"dcaplda.{key}": str(told[key]) for key in sorted(told)})
         onnx.checker.check_model(model, full_check=True)
         return model
+
+
+def _port(name: str, kind: int, shape: Sequence[int | str]) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, kind, list(shape), doc_string=doc(name))
 
 
 class OnnxOps:
@@ -254,20 +255,7 @@ class OnnxOps:
         return self.graph.node("Squeeze", x, self.graph.constant([1], np.int64))
 
     def group_means(self, x: Symbol, width: int, groups: Symbol) -> Symbol:
-        """Mean of the rows of x (n, width) that share a number.
-
-        Each number from 0 to the highest occurs. If the first number is negative, x is
-        returned as it is.
-        """
-        zero = self.graph.constant(0, np.int64)
-        alone = self.graph.node("Less", self.graph.node("Gather", groups, zero), zero)
-        return self.graph.either(
-            alone,
-            lambda branch: branch.node("Identity", branch.inside(x)),
-            lambda branch: OnnxOps(branch)._means(branch.inside(x), width, branch.inside(groups)),
-        )
-
-    def _means(self, x: Symbol, width: int, groups: Symbol) -> Symbol:
+        """Mean of the rows of x (n, width) that share a number; all from 0 to the highest occur."""
         graph = self.graph
         one, first = graph.constant(1, np.int64), graph.constant([0], np.int64)
         top = graph.node("ReduceMax", groups, keepdims=0)

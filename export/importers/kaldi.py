@@ -21,6 +21,7 @@ NORMALIZATIONS = ("plda", "simple", "none")
 class KaldiBackend:
     """What turns a vector x into a PLDA space, and the PLDA there.
 
+    Where there is a `centre`, x is first replaced by x - centre, scaled to length sqrt(D).
     w = `weight` x + `bias`, scaled to length sqrt(R) if `normalize_input`
     (ivector-normalize-length); u = transform (w - mean) of the PLDA, then scaled as
     `normalization` says: `plda` (by psi and the number of utterances), `simple` (to length
@@ -32,6 +33,7 @@ class KaldiBackend:
     plda: KaldiPlda
     normalize_input: bool
     normalization: str
+    centre: Array | None = None
 
     @property
     def dim(self) -> int:
@@ -40,6 +42,10 @@ class KaldiBackend:
 
     def transform(self, vectors: Array, num_utts: Array) -> Array:
         """u (n, R) of vectors (n, D) that stand for `num_utts` (n,) utterances each."""
+        if self.centre is not None:
+            vectors = vectors - self.centre
+            size = np.sqrt(vectors.shape[1])
+            vectors = vectors * (size / np.linalg.norm(vectors, axis=1, keepdims=True))
         w = vectors @ self.weight.T + self.bias
         if self.normalize_input:
             w *= np.sqrt(self.dim) / np.linalg.norm(w, axis=1, keepdims=True)

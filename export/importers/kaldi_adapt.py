@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dcaplda.export.importers.kaldi import Array, KaldiBackend
+from dcaplda.export.importers.two_covariance import diagonalized
 from dcaplda.runtime import checks
 from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.tables.kaldi_objects import KaldiPlda
@@ -62,17 +63,8 @@ def adapted_plda(plda: KaldiPlda, w: Array, scales: Scales) -> KaldiPlda:
     excess = scaled @ scaled.T
     within = np.eye(len(root)) + scales.within * excess
     between = np.diag(plda.psi) + scales.between * excess
-    turn, psi = _diagonalized(within, between)
+    turn, psi = diagonalized(within, between)
     return KaldiPlda(mean, turn @ plda.transform, psi)
-
-
-def _diagonalized(within: Array, between: Array) -> tuple[Array, Array]:
-    """T and psi, largest first, with T within T' = I and T between T' = diag(psi)."""
-    whiten = np.linalg.inv(np.linalg.cholesky(within))
-    turned = whiten @ between @ whiten.T
-    psi, vectors = np.linalg.eigh(0.5 * (turned + turned.T))
-    # Rounding may leave a zero a little below.
-    return vectors[:, ::-1].T @ whiten, np.maximum(psi[::-1], 0.0)
 
 
 def _chain(backend: KaldiBackend, vectors: ArrayLike) -> Array:

@@ -12,22 +12,23 @@ from numpy.typing import NDArray
 from dcaplda.export.bundle_files import write_bundle
 from dcaplda.export.graphs import names
 from dcaplda.export.importers.kaldi import KaldiBackend, llrs
-from dcaplda.export.importers.kaldi_graphs import build_graphs
+from dcaplda.export.importers.kaldi_graphs import VARIANT, build_graphs
 from dcaplda.runtime.errors import ModelError
 
 ABSOLUTE, RELATIVE = 1e-4, 1e-5
 """Largest difference allowed: ABSOLUTE + RELATIVE * the largest |llr|, as float32 adds terms of
 that size."""
 
+Graphs = Mapping[str, onnx.ModelProto]
 Run = Callable[[str, Mapping[str, Any]], NDArray[np.float32]]
 
 
 def export_backend(backend: KaldiBackend, directory: str | Path) -> float:
     """Build, check and write; returns the largest difference from float64."""
     graphs = build_graphs(backend)
-    worst = check(backend, graphs)
+    worst = check(backend, graphs, _in_onnxruntime)
     manifest = {
-        "variant": "kaldi-plda",
+        "variant": VARIANT,
         "embedding_dim": backend.weight.shape[1],
         "voiceprint_dim": backend.dim + 1,
         "uses_durations": False,
@@ -38,6 +39,7 @@ def export_backend(backend: KaldiBackend, directory: str | Path) -> float:
             "lda_dim": backend.dim,
             "normalize_input": backend.normalize_input,
             "normalization": backend.normalization,
+            "normalize_before_lda": backend.centre is not None,
         },
         "calibration": {},
         "training": None,
@@ -47,9 +49,9 @@ def export_backend(backend: KaldiBackend, directory: str | Path) -> float:
     return worst
 
 
-def check(backend: KaldiBackend, graphs: Mapping[str, onnx.ModelProto]) -> float:
-    """Largest difference of any way of scoring; a ModelError if one is too large."""
-    run = _runner(graphs)
+def check(backend: KaldiBackend, graphs: Graphs, runtime: Callable[[Graphs], Run]) -> float:
+    """Largest difference of any way of scoring in a runtime; a ModelError if one is too large."""
+    run = runtime(graphs)
     vectors = random_vectors(backend, 30)
     enroll, test = vectors[:18], vectors[18:]
     counts = np.random.default_rng(1).integers(1, 6, len(enroll)).astype(np.float32)
@@ -81,6 +83,8 @@ def random_vectors(backend: KaldiBackend, count: int) -> NDArray[np.float32]:
     wanted = rng.standard_normal((count, backend.dim)) * np.sqrt(1.0 + backend.plda.psi)
     w = wanted @ np.linalg.pinv(backend.plda.transform).T + backend.plda.mean
     vectors = (w - backend.bias) @ np.linalg.pinv(backend.weight).T
+    if backend.centre is not None:
+        vectors = vectors + backend.centre
     return np.asarray(vectors, np.float32)
 
 
@@ -100,7 +104,7 @@ def _graph_llrs(run: Run, enroll: Any, counts: Any, test: Any) -> dict[str, NDAr
     whole |= {names.TEST_PREFIX + key: y[key] for key in (names.EMBEDDINGS, names.DURATIONS)}
     left, right = run(names.VOICEPRINT, x), run(names.VOICEPRINT, y)
     single = {**x, names.NUM_UTTS: np.ones_like(counts)}
-    grouped = run(names.VOICEPRINT, {**single, names.GROUPS: np.arange(len(enroll)) // 3})
+    grouped = run(names.AVERAGE, {**single, names.GROUPS: np.arange(len(enroll)) // 3})
     count = min(len(left), len(right))
     return {
         names.BACKEND: run(names.BACKEND, whole),
@@ -110,10 +114,9 @@ def _graph_llrs(run: Run, enroll: Any, counts: Any, test: Any) -> dict[str, NDAr
     }
 
 
-def _runner(graphs: Mapping[str, onnx.ModelProto]) -> Run:
+def _in_onnxruntime(graphs: Graphs) -> Run:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    options.log_severity_level = 3  # `groups` may be left out, which is announced as a warning
     sessions = {
         name: onnxruntime.InferenceSession(graph.SerializeToString(), options)
         for name, graph in graphs.items()

@@ -25,6 +25,8 @@ from dcaplda.export.graphs.onnx_ops import Graph, OnnxOps, Symbol
 if TYPE_CHECKING:
     from dcaplda.export.importers.kaldi import KaldiBackend
 
+VARIANT = "kaldi-plda"
+
 
 def voiceprints(
     ops: OnnxOps,
@@ -42,6 +44,9 @@ def voiceprints(
         means = ops.group_means(weighted, width + 1, groups)
         mean, mean_count = ops.split(means, [width, 1])
         embeddings, num_utts = mean / mean_count, mean_count * _group_sizes(ops, groups)
+    if backend.centre is not None:
+        width = len(backend.centre)
+        embeddings = ops.normalize(embeddings - backend.centre, width) * np.sqrt(width)
     # A scale commutes with the PLDA's transform, so that both are taken from the input and
     # roundings of w do not pile up.
     u = ops.affine(embeddings, plda.transform @ backend.weight, plda.transform @ backend.bias)
@@ -58,18 +63,16 @@ def voiceprints(
 
 
 def _group_sizes(ops: OnnxOps, groups: Symbol) -> Symbol:
-    """How many rows each group has, as a column; a single 1 if the first number is negative."""
+    """How many rows each group has, as a column."""
     graph = ops.graph
-    zero, one = graph.constant(0, np.int64), graph.constant(1, np.int64)
-    number = graph.node("Max", groups, zero)
-    top = graph.node("ReduceMax", number, keepdims=0)
+    one = graph.constant(1, np.int64)
+    top = graph.node("ReduceMax", groups, keepdims=0)
     shape = graph.node("Unsqueeze", graph.node("Add", top, one), graph.constant([0], np.int64))
     none = numpy_helper.from_array(np.zeros(1, dtype=np.float32))
     zeros = graph.node("ConstantOfShape", shape, value=none)
-    place = graph.node("Unsqueeze", number, graph.constant([1], np.int64))
+    place = graph.node("Unsqueeze", groups, graph.constant([1], np.int64))
     sizes = graph.node("ScatterND", zeros, place, ops.ones_like(groups), reduction="add")
-    alone = graph.node("Less", graph.node("Gather", groups, zero), zero)
-    return ops.stack([graph.node("Where", alone, graph.constant([1.0]), sizes)])
+    return ops.stack([sizes])
 
 
 def _factors(
@@ -93,8 +96,14 @@ def _factors(
 
 
 def build_graphs(backend: "KaldiBackend") -> dict[str, onnx.ModelProto]:
-    """All four graphs, by name."""
+    """All graphs, by name."""
     dim, width = backend.weight.shape[1], backend.dim + 1
+    facts = {
+        "variant": VARIANT,
+        "embedding_dim": dim,
+        "voiceprint_dim": width,
+        "uses_durations": False,
+    }
 
     def side(graph: Graph, prefix: str, size: str, counted: bool) -> tuple[Symbol, Symbol]:
         """Embeddings and number of utterances; durations are taken as by every bundle."""
@@ -113,26 +122,31 @@ def build_graphs(backend: "KaldiBackend") -> dict[str, onnx.ModelProto]:
     test = voiceprints(ops, backend, *side(graph, names.TEST_PREFIX, "T", False))
     llrs = ops.products(*_factors(ops, backend, enroll, test))
     graph.output(names.LLRS, llrs, ["E", "T"])
-    graphs[names.BACKEND] = graph.build("LLR of every enrolment against every test vector")
+    graphs[names.BACKEND] = graph.build("LLR of every enrolment against every test vector", facts)
 
     graph = Graph(names.VOICEPRINT)
-    ops = OnnxOps(graph)
-    embeddings, num_utts = side(graph, "", "N", True)
-    groups = graph.optional_indices(names.GROUPS, "M", names.OWN_GROUP)
-    made = voiceprints(ops, backend, embeddings, num_utts, groups)
+    made = voiceprints(OnnxOps(graph), backend, *side(graph, "", "N", True))
+    graph.output(names.VOICEPRINTS, made, ["N", width])
+    graphs[names.VOICEPRINT] = graph.build("Voiceprints of vectors", facts)
+
+    graph = Graph(names.AVERAGE)
+    inputs, groups = side(graph, "", "N", True), graph.indices(names.GROUPS, "N")
+    made = voiceprints(OnnxOps(graph), backend, *inputs, groups)
     graph.output(names.VOICEPRINTS, made, ["G", width])
-    graphs[names.VOICEPRINT] = graph.build("Voiceprints of vectors, or of means of groups of them")
+    graphs[names.AVERAGE] = graph.build("Voiceprints of means of groups of vectors", facts)
 
     graph = Graph(names.COMPARE)
     ops = OnnxOps(graph)
     sides = graph.input(names.ENROLL, ["E", width]), graph.input(names.TEST, ["T", width])
     graph.output(names.LLRS, ops.products(*_factors(ops, backend, *sides)), ["E", "T"])
-    graphs[names.COMPARE] = graph.build("LLR of every enrolment voiceprint against every test one")
+    graphs[names.COMPARE] = graph.build(
+        "LLR of every enrolment voiceprint against every test one", facts
+    )
 
     graph = Graph(names.PAIRS)
     ops = OnnxOps(graph)
     sides = graph.input(names.ENROLL, ["N", width]), graph.input(names.TEST, ["N", width])
     left, right = _factors(ops, backend, *sides)
     graph.output(names.LLRS, ops.flatten(ops.row_sum(left * right, 2 * backend.dim + 2)), ["N"])
-    graphs[names.PAIRS] = graph.build("LLR of voiceprints row by row")
+    graphs[names.PAIRS] = graph.build("LLR of voiceprints row by row", facts)
     return graphs

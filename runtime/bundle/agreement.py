@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dcaplda.runtime.bundle.graph_facts import FLOAT, INT64, GraphFacts, Port, read_facts
-from dcaplda.runtime.bundle.manifest import MANIFEST, VERIFY, ModelInfo, read_file
+from dcaplda.runtime.bundle.manifest import AVERAGE, MANIFEST, VERIFY, ModelInfo, read_file
 from dcaplda.runtime.errors import BundleError
 
 GROUPS, DURATIONS, DISTANCES = "groups", "durations", "side_distances"
@@ -42,12 +42,14 @@ def disagreement(info: ModelInfo, name: str, facts: GraphFacts) -> str:
         for key, port in expected.items():
             if not _fits(found[key], port):
                 return f"its {what} '{key}' has another size or kind of numbers"
-    if name == "voiceprint" and (info.joint is None) == bool(joint_constants(facts)):
+    if name in ("voiceprint", AVERAGE) and (info.joint is None) == bool(joint_constants(facts)):
         return f"is {'' if info.joint is None else 'not '}of a joint model"
     for key in inputs:
-        # Only `groups` may be left out; any other would be computed with whatever stands there.
-        if (key in facts.constants) != (key == GROUPS):
-            return f"its input '{key}' may {'not ' if key == GROUPS else ''}be left out"
+        # Only `groups` of older bundles may be left out; any other input would be computed with
+        # whatever stands there.
+        optional = key == GROUPS and name == "voiceprint"
+        if (key in facts.constants) != optional:
+            return f"its input '{key}' may {'not ' if optional else ''}be left out"
         if key.endswith(DURATIONS) and (key in facts.used) != info.uses_durations:
             return f"its scores {'' if key in facts.used else 'do not '}depend on '{key}'"
     return ""
@@ -69,11 +71,11 @@ def _inputs(info: ModelInfo, name: str) -> Iterator[tuple[str, Port]]:
             yield f"{side}_{DURATIONS}", rows
         # A test is one utterance: only of an enrolment there is more to tell.
         yield from ((f"enroll_{extra}", rows) for extra in info.voiceprint_inputs)
-    elif name == "voiceprint":
+    elif name in ("voiceprint", AVERAGE):
         yield "embeddings", embeddings
         yield DURATIONS, rows
         yield from ((extra, rows) for extra in info.voiceprint_inputs)
-        if info.averages_groups:
+        if info.averages_groups and name == info.averaging_graph:
             yield GROUPS, Port(INT64, (ANY,))
     elif name == VERIFY:
         yield "enroll", prints
@@ -87,7 +89,7 @@ def _inputs(info: ModelInfo, name: str) -> Iterator[tuple[str, Port]]:
 def _outputs(info: ModelInfo, name: str) -> Iterator[tuple[str, Port]]:
     """What it gives, in this order."""
     figure = Port(FLOAT, (1, 1))
-    if name == "voiceprint":
+    if name in ("voiceprint", AVERAGE):
         yield "voiceprints", Port(FLOAT, (ANY, info.voiceprint_dim))
         return
     sizes = {"pairs": (ANY,), VERIFY: (ANY,), "search": (1, ANY)}.get(name, (ANY, ANY))

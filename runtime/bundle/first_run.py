@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dcaplda.runtime.bundle.manifest import SEARCH, VERIFY, ModelInfo
+from dcaplda.runtime.bundle.manifest import AVERAGE, SEARCH, VERIFY, ModelInfo
 
 Array = NDArray[Any]
 Run = Callable[[str, Mapping[str, Array]], list[Array]]
@@ -46,6 +46,13 @@ class FirstRun:
         if graph == "pairs":
             (found,) = self._run(graph, {"enroll": prints[:2], "test": prints[1:]})
             return _difference(found, llrs[[0, 1], [1, 2]], (2,))
+        if graph == AVERAGE:
+            # A group of one is that utterance, whose LLRs are known.
+            (made,) = self._run(graph, {**self._inputs(), "groups": np.array([0, 1, 1])})
+            if made.shape != (2, self._info.voiceprint_dim):
+                return "gives voiceprints of a wrong shape"
+            (found,) = self._run("compare", {"enroll": made[:1], "test": prints})
+            return _difference(found, llrs[:1], (1, UTTERANCES))
         if graph == SEARCH:
             (found,) = self._run(graph, {"enroll": prints[:2], "test": prints[one]})
             return _difference(found, last[None, :], (1, 2))
@@ -64,7 +71,7 @@ class FirstRun:
     def _try_voiceprint(self) -> str:
         width = self._info.voiceprint_dim
         shapes = [(self._voiceprints(), UTTERANCES)]
-        if self._info.averages_groups:
+        if self._info.averages_groups and self._info.averaging_graph == "voiceprint":
             inputs = {**self._inputs(), "groups": np.array([0, 0, 1])}
             shapes.append((self._run("voiceprint", inputs)[0], 2))
         wrong = any(made.shape != (count, width) for made, count in shapes)

@@ -12,15 +12,16 @@ from dcaplda.runtime.errors import BundleError
 from dcaplda.runtime.fields import Table, parse_json
 
 FORMAT = "dcaplda-bundle"
-FORMAT_VERSION = 2
-"""Bundles of version 1 have no SHA256SUMS, and their fingerprint is of the graphs alone."""
+FORMAT_VERSION = 3
+"""Bundles of version 1 have no SHA256SUMS, and their fingerprint is of the graphs alone; those
+before 3 have no average.onnx, but an input `groups` of voiceprint.onnx that may be left out."""
 MANIFEST = "model.json"
 JOINT = "joint"
 """Key of the file with what several utterances and places need; most models lack it."""
 GRAPHS = ("backend", "voiceprint", "compare", "pairs")
-VERIFY, SEARCH = FURTHER = "verify", "search"
-"""Graphs for one verification in one call, and for one probe against many voiceprints; older
-models, and those imported from Kaldi, lack them."""
+VERIFY, SEARCH, AVERAGE = FURTHER = "verify", "search", "average"
+"""Graphs for one verification in one call, for one probe against many voiceprints, and for groups
+of utterances; older models, and those imported from Kaldi, lack some."""
 LARGEST_SIZE = 1 << 20
 """Values of an embedding or a voiceprint, at most."""
 AGAIN = "export the model again"
@@ -46,7 +47,7 @@ class ModelInfo:
     voiceprint_inputs: tuple[str, ...]
     """Inputs of voiceprint.onnx besides embeddings and durations, such as `num_utts`."""
     averages_groups: bool
-    """Whether voiceprint.onnx can average groups of utterances before any form."""
+    """Whether groups of utterances can be averaged before any form."""
     graphs: Mapping[str, BundleFile]
     """The graphs that the runtime knows, by name."""
     joint: BundleFile | None
@@ -63,6 +64,11 @@ class ModelInfo:
     def further_graphs(self) -> frozenset[str]:
         """Which of the graphs are there that a model may lack."""
         return frozenset(FURTHER) & frozenset(self.graphs)
+
+    @property
+    def averaging_graph(self) -> str:
+        """The graph that takes `groups`, of a model that averages."""
+        return AVERAGE if AVERAGE in self.graphs else "voiceprint"
 
     @property
     def joint_file(self) -> str | None:

@@ -26,7 +26,13 @@ TOOLS = (
     "calibrate-scores",
 )
 PAGES = ("docs/cli.md", "docs/kaldi.md", "docs/wespeaker.md", "docs/metrics.md", "docs/recipe.md")
-PAGES += ("docs/audio.md", "docs/training.md", "README.md", "egs/kaldi/README.md")
+PAGES += (
+    "docs/diarization.md",
+    "docs/audio.md",
+    "docs/training.md",
+    "README.md",
+    "egs/kaldi/README.md",
+)
 
 
 def commands(page: str) -> list[list[str]]:

@@ -90,7 +90,7 @@ def test_manifest_tells_the_model_and_the_hashes(tmp_path) -> None:
     model = random_model("d-plda-dd", duration_feature="wlog", duration_parameters={"center": 5.0})
     export_model(model, tmp_path / "b", training={"training_prior": 0.01})
     manifest = json.loads((tmp_path / "b/model.json").read_text())
-    assert manifest["format_version"] == 2
+    assert manifest["format_version"] == 3
     assert manifest["variant"] == "d-plda-dd"
     assert manifest["architecture"]["duration_parameters"] == {"center": 5.0, "slope": 2.0}
     assert manifest["training"]["training_prior"] == 0.01

@@ -13,6 +13,8 @@ from random_models import DIM, random_model
 
 import dcaplda.runtime.backend
 import dcaplda.runtime.gallery.speakers
+import dcaplda.runtime.people.diarized
+import dcaplda.runtime.people.manager
 import dcaplda.runtime.verification
 from dcaplda.export import parity
 from dcaplda.export.bundle_writer import export_model
@@ -234,7 +236,13 @@ def test_threshold_is_equation_3() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    [dcaplda.runtime.backend, dcaplda.runtime.verification, dcaplda.runtime.gallery.speakers],
+    [
+        dcaplda.runtime.backend,
+        dcaplda.runtime.verification,
+        dcaplda.runtime.gallery.speakers,
+        dcaplda.runtime.people.manager,
+        dcaplda.runtime.people.diarized,
+    ],
     ids=lambda module: module.__name__,
 )
 def test_examples_in_docstrings_run(module, backend: Backend, tmp_path: Path) -> None:

@@ -116,6 +116,11 @@ def _doubts(facts: Facts) -> list[str]:
         )
     if facts.seconds is None:
         doubts.append("no durations (utt2dur): short utterances will be trusted as long ones")
+    elif facts.seconds[0] == facts.seconds[2]:
+        doubts.append(
+            f"all durations are {facts.seconds[0]:g} s: what shorter and longer utterances do to "
+            "the scores is not taught"
+        )
     return doubts
 
 

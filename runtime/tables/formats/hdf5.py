@@ -47,13 +47,13 @@ def _read(content: Any, stored: int) -> Rows:
     if IDS not in content:
         return _single(content, stored)
     what = which_vectors(content, "datasets")
-    names = id_texts(_ids(_dataset(content, IDS, stored)))
-    vectors = _dataset(content, what, stored)
+    names = id_texts(_ids(checked_dataset(content, IDS, stored)))
+    vectors = checked_dataset(content, what, stored)
     check_floats(f"'{what}'", vectors.dtype)
     return paired(names, vectors[()], what)
 
 
-def _dataset(content: Any, name: str, stored: int) -> Any:
+def checked_dataset(content: Any, name: str, stored: int) -> Any:
     """A dataset whose values lie in this file, in a plausible number."""
     import h5py
 
@@ -98,7 +98,7 @@ def _vectors(
     content: Any, names: list[str], stored: int
 ) -> Iterator[tuple[str, NDArray[np.floating]]]:
     for name in names:
-        dataset = _dataset(content, name, stored)
+        dataset = checked_dataset(content, name, stored)
         try:
             check_floats("it", dataset.dtype)
             as_vector(dataset.shape)

@@ -53,7 +53,8 @@ def read(name: str, only: Collection[str] | None) -> Rows:
         raise TableError(f"'{name}': cannot be read as npz ({error}); make it again") from None
 
 
-def _read(content: zipfile.ZipFile, only: Collection[str] | None) -> Rows:
+def members_of(content: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The arrays of a file by their names."""
     members: dict[str, zipfile.ZipInfo] = {}
     for info in content.infolist():
         key = info.filename.removesuffix(npy.ENDING)
@@ -62,23 +63,28 @@ def _read(content: zipfile.ZipFile, only: Collection[str] | None) -> Rows:
         if key in members:
             raise Broken(f"'{key}' occurs twice; ids must be unique")
         members[key] = info
+    return members
+
+
+def _read(content: zipfile.ZipFile, only: Collection[str] | None) -> Rows:
+    members = members_of(content)
     if not members:
         raise Broken("the table is empty")
     if IDS not in members:
         chosen = {key: info for key, info in members.items() if only is None or key in only}
         return stacked(_single(content, chosen), len(chosen))
     what = which_vectors(members, "arrays")
-    texts = _array(content, members[IDS], IDS, "USiu")
+    texts = stored_array(content, members[IDS], IDS, "USiu")
     if texts.ndim != 1:
         raise Broken(f"expected n ids and n rows, found '{IDS}' of the shape {texts.shape}")
-    return paired(id_texts(texts.tolist()), _array(content, members[what], what, "f"), what)
+    return paired(id_texts(texts.tolist()), stored_array(content, members[what], what, "f"), what)
 
 
 def _single(
     content: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]
 ) -> Iterator[tuple[str, NDArray[np.floating]]]:
     for key, info in members.items():
-        array = _array(content, info, key, "f")
+        array = stored_array(content, info, key, "f")
         try:
             as_vector(array.shape)
         except Broken as error:
@@ -86,7 +92,7 @@ def _single(
         yield key, array.reshape(-1)
 
 
-def _array(content: zipfile.ZipFile, info: zipfile.ZipInfo, key: str, kinds: str) -> NDArray:
+def stored_array(content: zipfile.ZipFile, info: zipfile.ZipInfo, key: str, kinds: str) -> NDArray:
     """One array, if its values are of one of the kinds (numpy's letters)."""
     with content.open(info) as stream:
         top = stream.read(npy.LONGEST_HEADER)
@@ -97,7 +103,8 @@ def _array(content: zipfile.ZipFile, info: zipfile.ZipInfo, key: str, kinds: str
         if kinds == "f" or header.dtype.kind == "O":
             check_floats(f"'{key}'", header.dtype)
         elif header.dtype.kind not in kinds:
-            raise Broken(f"'{key}' holds {header.dtype}; expected text")
+            expected = "text" if "U" in kinds else "numbers"
+            raise Broken(f"'{key}' holds {header.dtype}; expected {expected}")
         if header.start + header.nbytes != info.file_size:
             raise Broken(
                 f"'{key}': {header.nbytes} bytes announced, {info.file_size - header.start} there"

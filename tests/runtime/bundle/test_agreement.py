@@ -95,7 +95,7 @@ def test_durations_that_are_not_used_are_not_asked_for(plain_bundle: Path, tmp_p
 def test_a_joint_model_without_its_file_is_refused(tmp_path: Path) -> None:
     directory = joint_bundle(tmp_path / "bundle")
     edit_manifest(directory, lambda m: m.pop("joint"))
-    refused(directory, "voiceprint.onnx: is of a joint model, unlike model.json")
+    refused(directory, ".*onnx: is of a joint model, unlike model.json")
 
 
 def test_a_joint_file_of_another_model_is_refused(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_joint_file_of_another_model_is_refused(tmp_path: Path) -> None:
     refused(directory, "joint.npz: is of another model than .*voiceprint.onnx")
 
 
-@pytest.mark.parametrize("name", ["pairs", "compare", "verify", "search"])
+@pytest.mark.parametrize("name", ["pairs", "compare", "verify", "search", "average"])
 def test_graphs_that_were_not_made_together_are_refused(bundle: Path, name: str) -> None:
     """A graph of another model of the same sizes has another LLR on the very first run."""
     other = build_graphs(random_model("d-plda-dsd", seed=3))[name]
@@ -118,6 +118,7 @@ def test_graphs_that_were_not_made_together_are_refused(bundle: Path, name: str)
         prints = backend.voiceprints(np.eye(2, DIM), [3.0, 4.0])
         backend.verify(prints[:1], np.eye(2, DIM)[1], 4.0, prior=0.5)
         backend.search_tile(prints[:1], prints)
+        backend.voiceprints(np.eye(2, DIM), [3.0, 4.0], groups=[0, 0])
 
 
 def test_version_1_stays_readable_with_its_fingerprint(bundle: Path) -> None:
@@ -179,6 +180,8 @@ def in_branch(model: onnx.ModelProto) -> None:
 def test_data_in_other_files_are_never_read(
     bundle: Path, tmp_path: Path, monkeypatch, where
 ) -> None:
+    if where is in_branch:  # only graphs of before have any
+        bundle = Path(shutil.copytree(EXTRACTS / "bundles/version-2", tmp_path / "old"))
     model = onnx.load(bundle / "voiceprint.onnx")
     where(model)
     replace_graph(bundle, "voiceprint", model.SerializeToString())
@@ -298,7 +301,7 @@ def shell(script: str, directory: Path) -> str:
 
 @pytest.mark.skipif(shutil.which("sha256sum") is None, reason="coreutils' sha256sum is not there")
 def test_sha256sum_agrees(bundle: Path) -> None:
-    assert shell("sha256sum -c SHA256SUMS", bundle).count(": OK") == 7
+    assert shell("sha256sum -c SHA256SUMS", bundle).count(": OK") == 9
     (bundle / "model.json").write_text("{}")
     assert "FAILED" in shell("sha256sum -c SHA256SUMS", bundle)
 

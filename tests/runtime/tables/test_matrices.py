@@ -14,6 +14,7 @@ from golden import EXTRACTS, FULL, needs_full_golden, read_ark
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from kaldi_files import binary_matrix as plain
 
 from dcaplda.runtime.errors import TableError, UsageError
 from dcaplda.runtime.tables.matrices import (
@@ -25,13 +26,6 @@ from dcaplda.runtime.tables.matrices import (
 )
 
 MATRIX = np.float32([[1, -2.5, 3], [4, 5, 0.125]])
-
-
-def plain(matrix: np.ndarray) -> bytes:
-    """A matrix as Kaldi writes it: FM for float32, DM for float64."""
-    kind = b"FM " if matrix.dtype == np.float32 else b"DM "
-    sizes = b"".join(b"\4" + struct.pack("<i", size) for size in matrix.shape)
-    return b"\0B" + kind + sizes + matrix.tobytes()
 
 
 def header(kind: bytes, rows: int, columns: int, least: float = -1.0, width: float = 4.0) -> bytes:

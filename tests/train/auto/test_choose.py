@@ -207,4 +207,7 @@ def test_what_cannot_be_known_is_said():
     doubts = " ".join(resolve(auto(), data, "data").doubts)
     assert "20 people: every figure will be rough" in doubts
     assert "one domain" in doubts
+    same = replace(data, seconds=np.full_like(data.seconds, 2.0))
+    doubts = " ".join(resolve(auto(), same, "data").doubts)
+    assert "all durations are 2 s: what shorter and longer utterances do" in doubts
     assert resolve(load_recipe(""), data, "data").choices == []

@@ -1,0 +1,62 @@
+"""Names for the speakers that a diarizer found, from a gallery: open set, each name used once."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dcaplda.runtime.decision import bayes_threshold
+from dcaplda.runtime.people.assignment import best_assignment
+
+if TYPE_CHECKING:
+    from dcaplda.runtime.gallery.speakers import Gallery
+
+
+@dataclass(frozen=True)
+class Named:
+    """Who a diarized speaker is."""
+
+    speaker: str | None
+    """A name of the gallery, or None: nobody who is in it."""
+    llr: float
+    """LLR with that name, or with the likeliest of the gallery; minus infinity if it is empty."""
+    warnings: tuple[str, ...] = ()
+    """Where the embedding lies outside what training saw."""
+
+
+def name_speakers(
+    gallery: "Gallery",
+    speakers: Mapping[str, tuple[ArrayLike, float | None]],
+    *,
+    prior: float,
+    cost_miss: float = 1.0,
+    cost_fa: float = 1.0,
+) -> dict[str, Named]:
+    """Names of the speakers of one recording: label -> (embedding (D,), seconds of speech).
+
+    `prior` is the probability that a speaker is one of the gallery, shared equally; the costs are
+    those of leaving somebody unnamed and of a wrong name. All labels are named together, so that
+    the sum of LLRs over what each name takes is the largest, and no name is given twice.
+
+    >>> name_speakers(gallery, {"SPEAKER_00": (call, 21.0)}, prior=0.5)["SPEAKER_00"].speaker
+    'ann'
+    """
+    backend = gallery.backend
+    needed = bayes_threshold(prior, cost_miss, cost_fa) + math.log(max(len(gallery), 1))
+    probes = [backend.enroll(embedding, seconds) for embedding, seconds in speakers.values()]
+    # Of so many names that each may be taken by another, the one that is left is among the best.
+    matches = gallery.search_many(probes, len(probes)) if probes and len(gallery) else []
+    names = list(dict.fromkeys(match.speaker for found in matches for match in found))
+    gains = np.full((len(probes), len(names)), -np.inf)
+    for row, found in enumerate(matches):
+        for match in found:
+            gains[row, names.index(match.speaker)] = match.llr - needed
+    named = {}
+    for row, (label, column) in enumerate(zip(speakers, best_assignment(gains), strict=True)):
+        best = gains[row].max(initial=-np.inf) if column is None else gains[row, column]
+        speaker = None if column is None else names[column]
+        named[label] = Named(speaker, float(best + needed), probes[row].warnings)
+    return named
