@@ -112,10 +112,33 @@ class Averaged(Speakers):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Embeddings(Strict, Speakers, Threads, ScpRoot, FrameShift):
-    """Tables of embeddings for a model: what is read with them, and what may be missing."""
+class Durations(CommonOptions):
+    """How long people spoke."""
 
     durations: str = option("", "seconds of speech of the utterances (utt2dur)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideDurations(Durations):
+    """How long they spoke on either side of a trial."""
+
+    enroll_durations: str = option("", "seconds of speech of the enrolment side")
+    test_durations: str = option("", "seconds of speech of the test side")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreColumn(CommonOptions):
+    """Where the score is in a line of many words."""
+
+    score_column: str = option(
+        "", "column of the score: its name if not a usual one, or its number without a header"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embeddings(Strict, Durations, Speakers, Threads, ScpRoot, FrameShift):
+    """Tables of embeddings for a model: what is read with them, and what may be missing."""
+
     sessions: str = option(
         "", "session of each utterance of --spk2utt (utt2sess): several of one tell less (joint)"
     )
@@ -128,10 +151,9 @@ class Embeddings(Strict, Speakers, Threads, ScpRoot, FrameShift):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfRecordings(Strict, Threads, ScpRoot, FrameShift):
+class OfRecordings(Strict, Durations, Threads, ScpRoot, FrameShift):
     """Embeddings of the utterances of recordings."""
 
-    durations: str = option("", "seconds of speech of the utterances (utt2dur)")
     own_place: bool = option(
         False, "hear a recording's own utterances as its place first (joint models)"
     )
@@ -139,11 +161,9 @@ class OfRecordings(Strict, Threads, ScpRoot, FrameShift):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TwoSides(Embeddings):
+class TwoSides(SideDurations, Embeddings):
     """Embeddings of an enrolment side and of a test side."""
 
-    enroll_durations: str = option("", "seconds of speech of the enrolment side")
-    test_durations: str = option("", "seconds of speech of the test side")
     multi_enroll: str = option(
         "auto",
         "models of several utterances: joint (by the book, where the model was trained for it), "
