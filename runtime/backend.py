@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dcaplda.runtime import checks, several, values, verification
+from dcaplda.runtime import checks, several, utterances, values, verification
 from dcaplda.runtime.bundle.agreement import read_graph
 from dcaplda.runtime.bundle.manifest import PREPARE, SEARCH, TILE, ModelInfo, read_info
 from dcaplda.runtime.bundle.ones import find_ones
 from dcaplda.runtime.bundle.sessions import Sessions
-from dcaplda.runtime.cores import available_threads
 from dcaplda.runtime.decision import bayes_threshold
 from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.extractors.agreement import agree_on_extractor
 from dcaplda.runtime.extractors.note import ExtractorNote, extractor_of
 from dcaplda.runtime.familiarity import read_familiarity
+from dcaplda.runtime.records.speaker import Speaker, short
 from dcaplda.runtime.trials import planner
-from dcaplda.runtime.trials.tiles import run_jobs, tile_slices
-from dcaplda.runtime.verification import Speaker, Verification
+from dcaplda.runtime.trials.tiles import available_threads, run_jobs, tile_slices
+from dcaplda.runtime.verification import Verification
 
 if TYPE_CHECKING:
     import tempfile
@@ -56,6 +56,9 @@ class Backend:
         """Where the bundle lies."""
         self._sessions = Sessions(directory, info)
         self._home: tempfile.TemporaryDirectory[str] | None = None
+
+    def __repr__(self) -> str:
+        return f"Backend('{self.directory}', {self.info.variant}, {short(self.info.fingerprint)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A pickled backend is loaded again, from the same place, where it arrives."""
@@ -287,12 +290,12 @@ class Backend:
         *,
         sessions: ArrayLike | None = None,
     ) -> Speaker:
-        """The speaker with more utterances: one voiceprint, as if enrolled with all of them.
+        """The speaker with more utterances, as if enrolled with all of them.
 
         `sessions` name occasions on which the speaker was not heard before; without, the new
         utterances may be of the largest session that is in the voiceprint.
         """
-        return verification.changed(self, speaker, embeddings, seconds, True, sessions)
+        return utterances.changed(self, speaker, embeddings, seconds, True, sessions)
 
     def remove_utterances(
         self,
@@ -302,11 +305,12 @@ class Backend:
         *,
         sessions: ArrayLike | None = None,
     ) -> Speaker:
-        """The speaker without utterances that are in it; the others' embeddings are not needed.
+        """The speaker without utterances that are in it; the others' embeddings are not needed,
+        unless it was enrolled by `voiceprints`.
 
         With `sessions` the utterances are all that there was of these.
         """
-        return verification.changed(self, speaker, embeddings, seconds, False, sessions)
+        return utterances.changed(self, speaker, embeddings, seconds, False, sessions)
 
     def adapted(
         self,
@@ -419,7 +423,8 @@ class Backend:
         self, voiceprints: ArrayLike, what: str, ids: Sequence[str] | None = None
     ) -> Float32:
         """Rows (n, K) that can be voiceprints of this model; `what` names them in messages."""
-        return checks.voiceprints(voiceprints, what, self.info.voiceprint_dim, self.ones, ids)
+        width = self.info.voiceprint_dim
+        return checks.voiceprints(voiceprints, what, width, self.ones, ids, self.info.embedding_dim)
 
     @cached_property
     def ones(self) -> NDArray[np.int64]:

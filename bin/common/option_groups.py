@@ -118,19 +118,40 @@ class Averaged(Speakers):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tables(Strict, Threads, ScpRoot, FrameShift):
-    """Tables of embeddings for a model: what is read with them, and what may be missing."""
+class Durations(CommonOptions):
+    """How long people spoke."""
 
     durations: str = option("", "seconds of speech of the utterances (utt2dur)", counts="table")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideDurations(Durations):
+    """How long they spoke on either side of a trial."""
+
+    enroll_durations: str = option("", "seconds of speech of the enrolment side", counts="table")
+    test_durations: str = option("", "seconds of speech of the test side", counts="table")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreColumn(CommonOptions):
+    """Where the score is in a line of many words."""
+
+    score_column: str = option(
+        "", "column of the score: its name if not a usual one, or its number without a header"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tables(Strict, Durations, Threads, ScpRoot, FrameShift):
+    """Tables of embeddings for a model: what is read with them, and what may be missing."""
+
     allow_missing: bool = option(False, "leave out what is missing, and count it")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SideTables(Tables):
+class SideTables(SideDurations, Tables):
     """Tables of an enrolment side and of a test side."""
 
-    enroll_durations: str = option("", "seconds of speech of the enrolment side", counts="table")
-    test_durations: str = option("", "seconds of speech of the test side", counts="table")
     enroll_voiceprints: bool = option(
         False, "the enrolment table holds voiceprints of enroll-speakers, not embeddings"
     )
