@@ -18,6 +18,7 @@ from timing import best_of, table  # noqa: E402
 from dcaplda.runtime.several import merged_voiceprints  # noqa: E402
 
 N, R = 4903, 302
+ONE_CORE = "one-core"
 UTTERANCES, PAIRS = 145_000, 580_000
 
 
@@ -71,6 +72,40 @@ def dense() -> list[tuple[str, ...]]:
             f"{whole:.3f} s",
             f"{best['torch'] / whole:.1f} x slower",
         ),
+    ]
+
+
+def one_core() -> list[tuple[str, ...]]:
+    """The same on one core, by its processor time; OpenBLAS has one thread here."""
+    rng = np.random.default_rng(0)
+    embeddings = rng.standard_normal((N, 512)).astype(np.float32)
+    seconds = rng.uniform(4, 240, N).astype(np.float32)
+    left, right = rng.standard_normal((2, N, R), dtype=np.float32)
+    out = np.empty((N, N), dtype=np.float32)
+    dsd, plda = (paper_bundle(v, threads=1) for v in ("d-plda-dsd", "plda"))
+    prints = {b: b.voiceprints(embeddings, seconds) for b in (dsd, plda)}
+
+    def tiles() -> None:
+        for _ in dsd.compare_blocks(prints[dsd], prints[dsd]):
+            pass
+
+    best = best_of(
+        {
+            "bare matrix product [4903,302] x [302,4903]": lambda: np.matmul(
+                left, right.T, out=out
+            ),
+            "plda from voiceprints": lambda: plda.compare(prints[plda], prints[plda], out=out),
+            "d-plda-dsd from voiceprints": lambda: dsd.compare(prints[dsd], prints[dsd], out=out),
+            "d-plda-dsd, tile by tile to a consumer": tiles,
+        },
+        rounds=9,
+        clock=time.process_time,
+    )
+    bare = next(iter(best.values()))
+    limit = {"d-plda-dsd from voiceprints": " (at most 1.35)"}
+    return [
+        (name, f"{spent:.3f} s", f"{spent / bare:.2f} x product{limit.get(name, '')}")
+        for name, spent in best.items()
     ]
 
 
@@ -202,6 +237,12 @@ def memory() -> list[tuple[str, ...]]:
 
 
 def main() -> None:
+    if sys.argv[1:] == [ONE_CORE]:
+        print(table(one_core(), ("one core, processor time", "best", "ratio")))
+        return
+    alone = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, __file__, ONE_CORE], env=alone, check=True)
+    print(flush=True)
     print(f"threads: {THREADS}; active: {threading.active_count()}")
     for part in (dense, joint, sparse, single, memory):
         print(table(part(), ("what", "best", "ratio")), flush=True)

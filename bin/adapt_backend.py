@@ -48,9 +48,11 @@ class Options(Strict, FrameShift, ScpRoot):
         "", "seconds of speech of the utterances (utt2dur), for the report and the manifest"
     )
     from_: str = option("", "kaldi: adapt a Kaldi backend; left out, a bundle")
-    plda: str = option("", "kaldi: the PLDA model")
+    plda: str = option("", "a PLDA of others: the model, in Kaldi's format")
     transform: str = option("", "kaldi: the LDA (transform.mat); left out, there is none")
-    mean: str = option("", "kaldi: the global mean (mean.vec); left out, none is subtracted")
+    mean: str = option(
+        "", "a PLDA of others: the global mean (mean.vec); left out, none is subtracted"
+    )
     within_covar_scale: float = option(0.3, "kaldi: as that option of ivector-adapt-plda")
     between_covar_scale: float = option(0.7, "kaldi: as that option of ivector-adapt-plda")
     mean_diff_scale: float = option(1.0, "kaldi: as that option of ivector-adapt-plda")

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from dcaplda.bin.common.arguments import need
-from dcaplda.bin.common.option_groups import Joined, check_not_negative
+from dcaplda.bin.common.option_groups import Joined, ScoreColumn, SideDurations, Speakers
 from dcaplda.bin.common.options import Log, Tool, option, run
 
 if TYPE_CHECKING:
@@ -31,28 +31,31 @@ See also: import-model, score-trials, eval-scores
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Joined):
+class Options(Speakers, SideDurations, ScoreColumn, Joined):
     """Options of calibrate-scores."""
 
     apply: str = option("", "calibration to apply, in place of fitting one")
     bundle: str = option("", "bundle that gave the scores; it is written anew, calibrated")
-    durations: str = option("", "with --bundle: seconds of speech of both sides (utt2dur)")
-    enroll_durations: str = option("", "seconds of speech of the enrolment side")
-    test_durations: str = option("", "seconds of speech of the test side")
-    score_column: int = option(
-        0, "column of the score, counted from 1; 0: the third, unless others may be meant"
-    )
     prior: float = option(0.01, "prior of a target trial in the cross-entropy that is minimized")
 
     def check(self) -> None:
         """Durations change a bundle, not a score file."""
-        check_not_negative(self, "score_column")
+        if self.score_column and self.column() is None:
+            raise ValueError(f"--score-column={self.score_column}: expected its number, from 1")
         if any(self.tables()) and not self.bundle:
             raise ValueError("--durations needs --bundle: a score file does not carry them")
         if any(self.tables()) and not all(self.tables()):
             raise ValueError("durations are needed of both sides: give --durations, or both others")
+        if self.spk2utt and not any(self.tables()):
+            raise ValueError("--spk2utt needs --durations, for the seconds of its models")
         if self.apply and self.bundle:
             raise ValueError("--apply and --bundle: one or the other")
+
+    def column(self) -> int | None:
+        """Of the score, counted from 1; None: where it can only be."""
+        from dcaplda.eval.trials.score_columns import column_number
+
+        return column_number(self.score_column)
 
     def tables(self) -> tuple[str, str]:
         """Of seconds, of both sides."""
@@ -72,14 +75,12 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
         need(USAGE, 1, arguments)
         calibration = score_calibration.load(options.apply)
         with writing(arguments[1]) as stream:
-            count = score_calibration.apply(
-                calibration, arguments[0], stream, options.score_column or None
-            )
+            count = score_calibration.apply(calibration, arguments[0], stream, options.column())
         log.info(f"calibrated {count} scores")
         return 0
     need(USAGE, 0, arguments)
     trials, scores, target = arguments
-    allow, column = Allowance.of(*options.allowed()), options.score_column or None
+    allow, column = Allowance.of(*options.allowed()), options.column()
     calibration = score_calibration.fit(trials, scores, options.prior, allow, column)
     score_calibration.save(calibration, target)
     log.info(_words(calibration))
@@ -106,11 +107,11 @@ def _into_bundle(options: Options, arguments: list[str], log: Log) -> int:
     need(USAGE, 2, arguments)
     trials, scores, target = arguments
     checked_place(target)
-    allow, column = Allowance.of(*options.allowed()), options.score_column or None
+    allow, column = Allowance.of(*options.allowed()), options.column()
     found: Calibration | DurationCalibration
     if any(options.tables()):
         found = score_calibration.fit_with_durations(
-            trials, scores, options.prior, allow, options.tables(), column
+            trials, scores, options.prior, allow, options.tables(), column, options.spk2utt
         )
         score_map = ScoreMap(**asdict(found.terms))
         told = {**asdict(found), **asdict(found.terms)}

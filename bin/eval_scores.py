@@ -10,6 +10,7 @@ from dcaplda.bin.common.option_groups import (
     Costs,
     FrameShift,
     Joined,
+    ScoreColumn,
     Seed,
     Speakers,
     Threads,
@@ -53,7 +54,7 @@ See also: score-trials, docs/metrics.md, docs/validation.md
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Joined, TrialList, Seed, Costs, Speakers, FrameShift, Threads):
+class Options(Joined, ScoreColumn, TrialList, Seed, Costs, Speakers, FrameShift, Threads):
     """Options of eval-scores."""
 
     table: str = option("", "TOML file of [[set]] and [[system]], in place of the arguments")
@@ -74,9 +75,6 @@ class Options(Joined, TrialList, Seed, Costs, Speakers, FrameShift, Threads):
     confidence: float = option(0.95, "confidence of the intervals")
     # Trials without a label say nothing here.
     trials_form: str = option("auto", "auto, enroll-test-label or label-enroll-test (VoxCeleb)")
-    score_column: str = option(
-        "", "column of the score: its name if not a usual one, or its number without a header"
-    )
     allow_duplicate: bool = option(False, "of a repeated trial or score the first counts")
     allow_unlabelled: bool = option(False, "trials without a label are left out")
     json: str = option("", "write JSON to a file; alone or '-': to stdout, no table", bare="-")
@@ -130,14 +128,14 @@ def _work(options: Options) -> "Work":
     from dcaplda.eval.trials.conditions import check_edges
     from dcaplda.eval.trials.keys import Allowance
     from dcaplda.eval.trials.score_columns import column_number
-    from dcaplda.runtime.cores import available_threads
+    from dcaplda.runtime.trials.tiles import available_threads
 
     column = column_number(options.score_column)
     return Work(
         settings=_settings(options),
         allow=Allowance.of(*options.allowed()),
         form=options.trials_form,
-        columns=options.columns(score="" if column else options.score_column),
+        columns=options.columns(score=options.score_column if column is None else ""),
         score_column=column,
         n_replicates=options.bootstrap,
         confidence=options.confidence,

@@ -9,8 +9,9 @@ from dcaplda.runtime.errors import ModelError, UsageError
 USAGE = """Export a trained model to an ONNX bundle.
 
 The bundle is a directory with backend.onnx (embeddings and durations of both sides to LLRs),
-voiceprint.onnx, average.onnx, compare.onnx, pairs.onnx, search.onnx, verify.onnx and model.json.
-Every graph is compared with torch before anything is written.
+voiceprint.onnx, average.onnx, compare.onnx (in two steps prepare.onnx, tile.onnx), pairs.onnx,
+search.onnx, verify.onnx and model.json. Every graph is compared with torch before anything is
+written.
 
 --to writes the PLDA that scores as the model does before its calibration instead, for diarizers:
 pyannote (xvec_transform.npz, plda.npz), vbx (transform.h5, plda) or kaldi (mean.vec,

@@ -40,10 +40,10 @@ class Options(CommonOptions):
 
     from_: str = option("", "where the model comes from; the lines above name all")
     model_out: str = option("", "dca-plda: directory for a torch model that training starts from")
-    plda: str = option("", "kaldi, vbx: the PLDA model")
+    plda: str = option("", "a PLDA of others: the model, in Kaldi's format")
     transform: str = option("", "kaldi: the LDA (transform.mat); left out, there is none")
     mean: str = option(
-        "", "kaldi, wespeaker: the global mean (mean.vec); left out, none is subtracted"
+        "", "a PLDA of others: the global mean (mean.vec); left out, none is subtracted"
     )
     normalize_input: bool = option(True, "kaldi: ivector-normalize-length before the PLDA")
     normalize_length: bool = option(True, "kaldi: as that option of ivector-plda-scoring")

@@ -1,8 +1,10 @@
 """merge-parts: one file of the parts that jobs wrote, or a line that says what is missing."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from dcaplda.bin.common.options import CommonOptions, Log, Tool, option, run
+from dcaplda.runtime.errors import UsageError
 
 USAGE = """Put the parts of a job together, once all of them are there and of the same inputs.
 
@@ -34,11 +36,24 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     *parts, target = arguments
     check_output(target)
     paths = in_order(parts)
+    _refuse_pairs(paths)
     lines = merge_lines(paths, target)
     if options.remove:
         remove_parts(paths)
     log.info(f"put {len(paths)} parts together: {lines} lines")
     return 0
+
+
+def _refuse_pairs(paths: list[Path]) -> None:
+    """Parts of score-pairs are no lines: their best are picked out again, by the tool itself."""
+    from dcaplda.runtime.parts.stamps import read_stamp
+
+    stamp = read_stamp(paths[0])
+    if stamp is not None and stamp.work.tool == "score-pairs":
+        raise UsageError(
+            f"{paths[0]}: is a part of score-pairs, which puts its parts together itself: the same "
+            f"command with --cluster=local --nj={stamp.work.num_parts}"
+        )
 
 
 TOOL = Tool("merge-parts", USAGE, Options, (2, MOST_PARTS), body)

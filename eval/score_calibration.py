@@ -18,7 +18,7 @@ from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.fields import Table, parse_json
 from dcaplda.runtime.files import replacing
 from dcaplda.runtime.tables.specifiers import Writer
-from dcaplda.runtime.tables.text_tables import read_durations
+from dcaplda.runtime.tables.text_tables import read_durations, read_lists
 
 FORMAT = "dcaplda-calibration"
 
@@ -71,13 +71,19 @@ def fit_with_durations(
     allow: Allowance,
     tables: tuple[str, str],
     column: int | None = None,
+    spk2utt: str = "",
 ) -> DurationCalibration:
-    """The same by the seconds of speech of both sides, whose `tables` are named."""
+    """The same by the seconds of speech of both sides, whose `tables` are named.
+
+    A model of several utterances (`spk2utt`) has the geometric mean of their seconds.
+    """
     ids = IdTable()
     joined = join(read_key(trials, ids, allow), read_scores(scores, ids, column=column), allow)
     sides = [
-        _seconds(table, codes, ids)
-        for table, codes in zip(tables, (joined.enroll, joined.test), strict=True)
+        _seconds(table, codes, ids, models)
+        for table, codes, models in zip(
+            tables, (joined.enroll, joined.test), (spk2utt, ""), strict=True
+        )
     ]
     terms = fit_durations(joined.scores, joined.labels, sides[0], sides[1], prior)
     llrs = terms.llrs(joined.scores, *sides)
@@ -87,8 +93,11 @@ def fit_with_durations(
     )
 
 
-def _seconds(table: str, codes: Codes, ids: IdTable) -> NDArray[np.float64]:
+def _seconds(table: str, codes: Codes, ids: IdTable, models: str) -> NDArray[np.float64]:
     known = read_durations(table)
+    for model, members in (read_lists(models) if models else {}).items():
+        if all(name in known for name in members):
+            known[model] = float(np.exp(np.mean(np.log([known[name] for name in members]))))
     used, place = np.unique(codes, return_inverse=True)
     names = [ids.names[code] for code in used.tolist()]
     missing = [name for name in names if name not in known]

@@ -71,6 +71,10 @@ def _check(source: str | Path, info: ModelInfo, score_map: ScoreMap) -> None:
         raise ModelError(f"{source}: is calibrated already; calibrate the bundle it was made of")
 
 
+SIDES = names.ENROLL, names.PREPARED, names.TEST
+"""Inputs that are voiceprints; with durations the last value of each is the side's x."""
+
+
 class _Builder:
     """Graphs of one bundle, each around the one of before."""
 
@@ -86,7 +90,7 @@ class _Builder:
 
     def graph(self, name: str, model: onnx.ModelProto) -> onnx.ModelProto:
         """The graph of this name around an old one."""
-        makes = name in (names.VOICEPRINT, names.AVERAGE)
+        makes = name in (names.VOICEPRINT, names.AVERAGE, names.PREPARE)
         if makes and not self._map.timed:
             return model
         graph = Graph(name)
@@ -94,12 +98,15 @@ class _Builder:
         ports = {port.name: self._input(graph, port) for port in model.graph.input}
         given, logs = dict(ports), {}
         for key, symbol in ports.items():
-            if self._map.timed and key in (names.ENROLL, names.TEST):
+            if self._map.timed and key in SIDES:
                 given[key], logs[key] = ops.split(symbol, [self.width - 1, 1])
             elif self._map.timed and key.endswith(names.DURATIONS):
                 logs[key] = self._logs(ops, symbol)
         found = graph.include(model, given)
-        if makes:
+        if name == names.PREPARE:
+            ready = ops.concat([found[names.PREPARED], logs[names.ENROLL]])
+            graph.output(names.PREPARED, ready, ["E", self.width])
+        elif makes:
             values = logs[names.DURATIONS]
             if name == names.AVERAGE:
                 values = ops.group_means(values, 1, ports[names.GROUPS])
@@ -118,7 +125,7 @@ class _Builder:
         sizes = _sizes(port)
         if port.name == names.GROUPS:
             return graph.indices(port.name, str(sizes[0]))
-        if port.name in (names.ENROLL, names.TEST):
+        if port.name in SIDES:
             sizes[1] = self.width
         return graph.input(port.name, sizes)
 
@@ -133,7 +140,8 @@ class _Builder:
         """alpha s + beta in the shape of the scores."""
         if not self._map.timed:
             return scores * self._map.scale[0] + self._map.shift[0]
-        x = logs.get(names.ENROLL) or logs[names.ENROLL_PREFIX + names.DURATIONS]
+        keys = names.ENROLL, names.PREPARED, names.ENROLL_PREFIX + names.DURATIONS
+        x = next(logs[key] for key in keys if key in logs)
         y = next(value for key, value in logs.items() if value is not x)
         form = self._rows if name in (names.PAIRS, names.VERIFY) else self._matrix
         if name == names.SEARCH:

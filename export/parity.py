@@ -63,6 +63,13 @@ def graph_llrs(run: Any, enroll: Any, test: Any) -> dict[str, NDArray[np.float32
                 for row in range(len(test[0]))
             ]
         ).T,
+        names.TILE: run(
+            names.TILE,
+            {
+                names.PREPARED: run(names.PREPARE, {"enroll": prints["enroll"]}),
+                "test": prints["test"],
+            },
+        ),
         names.VERIFY: np.stack(
             [
                 run(
@@ -90,6 +97,7 @@ def expected_llrs(model: Backend, enroll: Any, test: Any) -> dict[str, NDArray[n
         names.PAIRS: np.diagonal(full),
         names.GROUPS: grouped,
         names.SEARCH: full,
+        names.TILE: full,
         names.VERIFY: full,
     }
 

@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from dcaplda.runtime.bundle.manifest import ModelInfo
     from dcaplda.runtime.errors import BundleError, DcapldaError, GalleryError, InputError
     from dcaplda.runtime.evidence import Evidence
+    from dcaplda.runtime.gallery.audit import Identification
     from dcaplda.runtime.gallery.search import Match
-    from dcaplda.runtime.gallery.speakers import Gallery, Identification
+    from dcaplda.runtime.gallery.speakers import Gallery
     from dcaplda.runtime.people.diarized import Named, name_speakers
     from dcaplda.runtime.people.manager import SpeakerManager
     from dcaplda.runtime.places import Places
-    from dcaplda.runtime.verification import Speaker, Verification
+    from dcaplda.runtime.records.answer import Verification
+    from dcaplda.runtime.records.speaker import Speaker, Utterance
 
 __all__ = [
     "Backend",
@@ -34,6 +36,7 @@ __all__ = [
     "Places",
     "Speaker",
     "SpeakerManager",
+    "Utterance",
     "Verification",
     "name_speakers",
 ]
@@ -46,14 +49,15 @@ _HOMES = {
     "Evidence": "evidence",
     "Gallery": "gallery.speakers",
     "GalleryError": "errors",
-    "Identification": "gallery.speakers",
+    "Identification": "gallery.audit",
     "InputError": "errors",
     "Match": "gallery.search",
     "Named": "people.diarized",
     "Places": "places",
-    "Speaker": "verification",
+    "Speaker": "records.speaker",
     "SpeakerManager": "people.manager",
-    "Verification": "verification",
+    "Utterance": "records.speaker",
+    "Verification": "records.answer",
     "name_speakers": "people.diarized",
 }
 

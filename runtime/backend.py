@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dcaplda.runtime import checks, several, values, verification
+from dcaplda.runtime import checks, several, utterances, values, verification
 from dcaplda.runtime.bundle.agreement import read_graph
-from dcaplda.runtime.bundle.manifest import SEARCH, ModelInfo, read_info
+from dcaplda.runtime.bundle.manifest import PREPARE, SEARCH, TILE, ModelInfo, read_info
 from dcaplda.runtime.bundle.ones import find_ones
 from dcaplda.runtime.bundle.sessions import Sessions
-from dcaplda.runtime.cores import available_threads
 from dcaplda.runtime.decision import bayes_threshold
 from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.extractors.agreement import agree_on_extractor
 from dcaplda.runtime.extractors.note import ExtractorNote, extractor_of
 from dcaplda.runtime.familiarity import read_familiarity
+from dcaplda.runtime.records.speaker import Speaker, short
 from dcaplda.runtime.trials import planner
-from dcaplda.runtime.trials.tiles import run_jobs, tile_slices
-from dcaplda.runtime.verification import Speaker, Verification
+from dcaplda.runtime.trials.tiles import available_threads, run_jobs, tile_slices
+from dcaplda.runtime.verification import Verification
 
 if TYPE_CHECKING:
     import tempfile
@@ -56,6 +56,9 @@ class Backend:
         """Where the bundle lies."""
         self._sessions = Sessions(directory, info)
         self._home: tempfile.TemporaryDirectory[str] | None = None
+
+    def __repr__(self) -> str:
+        return f"Backend('{self.directory}', {self.info.variant}, {short(self.info.fingerprint)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A pickled backend is loaded again, from the same place, where it arrives."""
@@ -111,7 +114,13 @@ class Backend:
                 return checks.made_voiceprints(self.run_voiceprints(inputs), ids)
             starts = range(0, count, VOICEPRINTS_AT_ONCE)
             chunks = (slice(begin, begin + VOICEPRINTS_AT_ONCE) for begin in starts)
-            made = run_jobs(lambda rows: self._rows(inputs, rows), chunks, self.threads)
+            whole = np.empty((count, self.info.voiceprint_dim), np.float32)
+
+            def work(rows: slice) -> None:
+                whole[rows] = self._rows(inputs, rows)
+
+            for _ in run_jobs(work, chunks, self.threads):
+                pass
         else:
             if not self.info.averages_groups:
                 raise InputError("this model cannot average utterances; average scores instead")
@@ -121,7 +130,7 @@ class Backend:
                 _whole_groups(numbers),
                 self.threads,
             )
-        whole = np.concatenate(list(made))
+            whole = np.concatenate(list(made))
         return checks.made_voiceprints(whole, ids if groups is None else None)
 
     def compare(self, enroll: ArrayLike, test: ArrayLike, *, out: Float32 | None = None) -> Float32:
@@ -147,10 +156,10 @@ class Backend:
             raise InputError(f"out: expected float32 {shape}, found {out.dtype} {out.shape}")
         llrs = np.empty(shape, dtype=np.float32) if out is None else out
 
-        def work(tile: tuple[slice, slice]) -> None:
-            llrs[tile] = self.tile(left[tile[0]], right[tile[1]])
+        def work(tile: tuple[slice, slice, Float32]) -> None:
+            llrs[tile[:2]] = self.prepared_tile(tile[2], right[tile[1]])
 
-        for _ in run_jobs(work, tile_slices(*llrs.shape), self.threads):
+        for _ in run_jobs(work, self._prepared_slices(left, len(right)), self.threads):
             pass
         return llrs
 
@@ -168,10 +177,20 @@ class Backend:
         )
         several.refuse_both(self, left, right)
 
-        def work(tile: tuple[slice, slice]) -> tuple[slice, slice, Float32]:
-            return *tile, self.tile(left[tile[0]], right[tile[1]])
+        def work(tile: tuple[slice, slice, Float32]) -> tuple[slice, slice, Float32]:
+            return *tile[:2], self.prepared_tile(tile[2], right[tile[1]])
 
-        return run_jobs(work, tile_slices(len(left), len(right)), self.threads)
+        return run_jobs(work, self._prepared_slices(left, len(right)), self.threads)
+
+    def _prepared_slices(
+        self, enroll: Float32, n_test: int
+    ) -> Iterator[tuple[slice, slice, Float32]]:
+        """All tiles of a full comparison with their enrolments prepared, once for each row."""
+        rows, ready = slice(0, 0), enroll[:0]
+        for tile in tile_slices(len(enroll), n_test):
+            if tile[0] != rows:
+                rows, ready = tile[0], self.prepared(enroll[tile[0]])
+            yield *tile, ready
 
     def compare_pairs(self, enroll: ArrayLike, test: ArrayLike) -> Float32:
         """LLR of each enrolment voiceprint against the test voiceprint in the same row."""
@@ -271,12 +290,12 @@ class Backend:
         *,
         sessions: ArrayLike | None = None,
     ) -> Speaker:
-        """The speaker with more utterances: one voiceprint, as if enrolled with all of them.
+        """The speaker with more utterances, as if enrolled with all of them.
 
         `sessions` name occasions on which the speaker was not heard before; without, the new
         utterances may be of the largest session that is in the voiceprint.
         """
-        return verification.changed(self, speaker, embeddings, seconds, True, sessions)
+        return utterances.changed(self, speaker, embeddings, seconds, True, sessions)
 
     def remove_utterances(
         self,
@@ -286,11 +305,12 @@ class Backend:
         *,
         sessions: ArrayLike | None = None,
     ) -> Speaker:
-        """The speaker without utterances that are in it; the others' embeddings are not needed.
+        """The speaker without utterances that are in it; the others' embeddings are not needed,
+        unless it was enrolled by `voiceprints`.
 
         With `sessions` the utterances are all that there was of these.
         """
-        return verification.changed(self, speaker, embeddings, seconds, False, sessions)
+        return utterances.changed(self, speaker, embeddings, seconds, False, sessions)
 
     def adapted(
         self,
@@ -367,7 +387,7 @@ class Backend:
         begin, end = (values.whole(edge, "part") for edge in part or (0, count))
         if not begin <= end <= count:
             raise InputError(f"part = {part}: the list has {count} trials")
-        scorers = planner.Scorers(tile=self.tile, pairs=self._pairs)
+        scorers = planner.Scorers(self.prepared_tile, self._pairs, self.prepared)
         return planner.score_trials(
             scorers, left, right, trials, (begin, end), self.threads, progress
         )
@@ -378,6 +398,18 @@ class Backend:
         For those who cut and share out the work themselves; `compare` checks, cuts and shares.
         """
         return checks.finite_llrs(self._sessions.run("compare", {"enroll": enroll, "test": test}))
+
+    def prepared(self, enroll: Float32) -> Float32:
+        """Checked enrolment voiceprints (E, K) made ready for `prepared_tile`, to be used often."""
+        if TILE not in self.info.further_graphs:
+            return enroll
+        return self._sessions.run(PREPARE, {"enroll": enroll})
+
+    def prepared_tile(self, ready: Float32, test: Float32) -> Float32:
+        """The same as `tile`, of prepared enrolments."""
+        if TILE not in self.info.further_graphs:
+            return self.tile(ready, test)
+        return checks.finite_llrs(self._sessions.run(TILE, {"prepared": ready, "test": test}))
 
     def run_voiceprints(self, inputs: Mapping[str, NDArray[Any]]) -> Float32:
         """Voiceprints of checked inputs, in one call of the graph on this thread.
@@ -391,7 +423,8 @@ class Backend:
         self, voiceprints: ArrayLike, what: str, ids: Sequence[str] | None = None
     ) -> Float32:
         """Rows (n, K) that can be voiceprints of this model; `what` names them in messages."""
-        return checks.voiceprints(voiceprints, what, self.info.voiceprint_dim, self.ones, ids)
+        width = self.info.voiceprint_dim
+        return checks.voiceprints(voiceprints, what, width, self.ones, ids, self.info.embedding_dim)
 
     @cached_property
     def ones(self) -> NDArray[np.int64]:

@@ -147,9 +147,18 @@ def voiceprints(
     width: int,
     ones: NDArray[np.int64],
     ids: Sequence[str] | None = None,
+    embedding_dim: int = 0,
 ) -> Float32:
     """Voiceprints fit to be compared: finite, no longer than models make them, with their ones."""
-    matrix = as_matrix(values, what, width, ids, VOICEPRINT)
+    try:
+        matrix = as_matrix(values, what, width, ids, VOICEPRINT)
+    except InputError:
+        if width != embedding_dim == _width(values):
+            raise InputError(
+                f"{what}: {embedding_dim} values per row, as an embedding has; a voiceprint of "
+                f"this model has {width}: make it by backend.enroll(embedding, seconds)"
+            ) from None
+        raise
     row = row_without_ones(matrix, ones)
     if row is not None:
         found = matrix[row, ones]
@@ -158,6 +167,14 @@ def voiceprints(
             f"has 1 is {found[found != 1.0][0]:g}; make it again with it"
         )
     return matrix
+
+
+def _width(values: Any) -> int | None:
+    """Values per row of something that may be a matrix."""
+    try:
+        return int(np.shape(values)[-1])
+    except Exception:  # whatever the class of a caller's object raises
+        return None
 
 
 def row_without_ones(matrix: NDArray[np.floating], ones: NDArray[np.int64]) -> int | None:

@@ -44,6 +44,7 @@ class Evidence:
         self._backend = backend
         self._rule = decision_rule(prior, cost_miss, cost_fa)
         self._enrolled = enrolled_voiceprints(backend, speaker)
+        self._speaker, self._timed = speaker, True
         self._warnings = speaker.warnings if isinstance(speaker, Speaker) else ()
         self._heard: Sides | None = None
         self._figures: Figures = ([], [], [])
@@ -71,4 +72,7 @@ class Evidence:
         for figures, more in zip(self._figures, found, strict=True):
             figures += more
         # Of all segments: the worst is named, however many there are.
-        return decided(llr, self._rule, self._warnings + test_warnings(backend, self._figures))
+        warnings = self._warnings + test_warnings(backend, self._figures)
+        self._timed = self._timed and seconds is not None
+        total = sum(self._figures[0]) if self._timed else None
+        return decided(llr, self._rule, warnings, backend, self._speaker, total)

@@ -25,6 +25,7 @@ from dcaplda.runtime.verification import (
     decision_rule,
     test_figures,
     test_warnings,
+    total_seconds,
 )
 
 if TYPE_CHECKING:
@@ -164,7 +165,8 @@ class Places:
         test = self.sides(matrix, times, [place] * len(matrix), together)
         (llr,) = self.llrs(self.speakers([speaker]), test)
         warnings = test_warnings(self.backend, test_figures(self.backend, matrix, times))
-        return decided(float(llr), rule, speaker.warnings + warnings)
+        told = total_seconds(seconds, times)
+        return decided(float(llr), rule, speaker.warnings + warnings, self.backend, speaker, told)
 
     def sides(
         self,

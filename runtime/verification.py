@@ -1,7 +1,7 @@
 """Enrolment and verification: from embeddings to a speaker, from a speaker to a decision."""
 
 import math
-from dataclasses import dataclass
+import time
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -12,61 +12,14 @@ from dcaplda.runtime import checks, several
 from dcaplda.runtime.bundle.manifest import VERIFY
 from dcaplda.runtime.decision import bayes_threshold, check_costs, check_prior, log_odds
 from dcaplda.runtime.errors import InputError
-from dcaplda.runtime.values import are_seconds, shown
+from dcaplda.runtime.records.answer import Rule, Verification
+from dcaplda.runtime.records.speaker import Float32, Speaker, Utterance
+from dcaplda.runtime.values import are_seconds
 
 if TYPE_CHECKING:
     from dcaplda.runtime.backend import Backend
 
-Float32 = NDArray[np.float32]
-
 _STRANGE = "no finite LLR; is it an embedding of the kind that the model was trained on?"
-
-
-@dataclass(frozen=True, eq=False)
-class Speaker:
-    """What is kept of an enrolled speaker; numpy reads it as its voiceprints.
-
-    >>> ann = backend.enroll(calls, seconds)
-    >>> np.asarray(ann).shape == (len(calls), backend.info.voiceprint_dim)
-    True
-    """
-
-    voiceprints: Float32
-    """(n, K): LLRs against several voiceprints are averaged."""
-    warnings: tuple[str, ...] = ()
-    """Where the enrolment lies outside what training saw."""
-    model: str = ""
-    """Fingerprint of the model that made it; empty if that is not known."""
-    parent: str = ""
-    """If that model is adapted to a place, fingerprint of the one that it was made of."""
-
-    def __post_init__(self) -> None:
-        if not (isinstance(self.model, str) and isinstance(self.parent, str)):
-            raise InputError("speaker: model and parent are fingerprints, or empty")
-        lines = self.warnings
-        if not isinstance(lines, tuple) or not all(isinstance(line, str) for line in lines):
-            raise InputError(f"speaker: warnings are {shown(lines)}; expected lines of text")
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        if copy:
-            return np.array(self.voiceprints, dtype=dtype)
-        return np.asarray(self.voiceprints, dtype=dtype)
-
-
-@dataclass(frozen=True)
-class Verification:
-    """The answer to "is this the speaker?"."""
-
-    llr: float
-    """Natural logarithm of the likelihood ratio of same against different speakers."""
-    posterior: float
-    """Probability of the same speaker, given the prior."""
-    threshold: float
-    """The LLR from which on accepting costs less than rejecting (eq. 3)."""
-    accept: bool
-    """Whether the LLR reaches the threshold."""
-    warnings: tuple[str, ...] = ()
-    """Where either side lies outside what training saw: there the LLR deserves less trust."""
 
 
 def enroll(
@@ -78,7 +31,8 @@ def enroll(
 ) -> Speaker:
     """A speaker from one or several utterances; see Backend.enroll."""
     multi_enroll = several.resolved_way(backend, multi_enroll)
-    matrix = checks.embeddings(embeddings, "embeddings", backend.info.embedding_dim)
+    # A copy: the speaker keeps it, whatever the caller does with what was handed over.
+    matrix = checks.embeddings(embeddings, "embeddings", backend.info.embedding_dim).copy()
     count = len(matrix)
     if sessions is not None and multi_enroll != "joint":
         raise InputError(
@@ -90,41 +44,30 @@ def enroll(
     averaging = multi_enroll == "voiceprints" and count > 1
     groups = np.zeros(count, np.int64) if averaging else None
     voiceprints = checks.made_voiceprints(_voiceprints(backend, matrix, times, groups))
-    singles = voiceprints if groups is None else None
+    # Each utterance is looked at by itself; an average may hide one that is strange.
+    singles = voiceprints if groups is None else _voiceprints(backend, matrix, times)
     if multi_enroll == "joint" and count > 1:
         together = np.zeros(count, np.int64)
         voiceprints = several.merged_voiceprints(backend, voiceprints, together, 1, numbers)
+    told = None if seconds is None else times.tolist()
+    lengths: list[float] | None = None
     warnings: tuple[str, ...] = ()
     if backend.familiarity.informed:
-        # Each utterance is looked at by itself; an average may hide one that is strange.
-        if singles is None:
-            singles = _voiceprints(backend, matrix, times)
-        warnings = backend.familiarity.warnings(
-            None if seconds is None else times.tolist(),
-            checks.lengths(matrix).tolist(),
-            backend.familiarity.distances(singles),
-            "enrolment",
+        lengths = checks.lengths(matrix).tolist()
+        distances = backend.familiarity.distances(singles)
+        warnings = backend.familiarity.warnings(told, lengths, distances, "enrolment")
+    utterances = tuple(
+        Utterance(
+            singles[row],
+            None if told is None else told[row],
+            None if lengths is None else lengths[row],
+            matrix[row],
+            None if numbers is None else int(numbers[row]),
         )
-    return Speaker(voiceprints, warnings, backend.info.fingerprint, backend.info.parent)
-
-
-def changed(
-    backend: "Backend",
-    speaker: Speaker | ArrayLike,
-    embeddings: ArrayLike,
-    seconds: ArrayLike | None,
-    more: bool,
-    sessions: ArrayLike | None = None,
-) -> Speaker:
-    """A speaker with more utterances, or with fewer."""
-    enrolled = enrolled_voiceprints(backend, speaker)
-    change = several.with_utterances if more else several.without_utterances
-    made = checks.made_voiceprints(change(backend, enrolled, embeddings, seconds, sessions))
-    warnings = speaker.warnings if isinstance(speaker, Speaker) else ()
-    if more:
-        found = enroll(backend, embeddings, seconds, "scores").warnings
-        warnings += tuple(line for line in found if line not in warnings)
-    return Speaker(made, warnings, backend.info.fingerprint, backend.info.parent)
+        for row in range(count)
+    )
+    info = backend.info
+    return Speaker(voiceprints, warnings, info.fingerprint, info.parent, utterances, multi_enroll)
 
 
 def verify(
@@ -137,10 +80,10 @@ def verify(
     cost_fa: float,
 ) -> Verification:
     """Compare a speaker with one utterance and decide; see Backend.verify."""
-    threshold, odds = decision_rule(prior, cost_miss, cost_fa)
+    rule = decision_rule(prior, cost_miss, cost_fa)
     enrolled = enrolled_voiceprints(backend, speaker)
     if _are_several(embedding):
-        return _verify_several(backend, speaker, enrolled, embedding, seconds, (threshold, odds))
+        return _verify_several(backend, speaker, enrolled, embedding, seconds, rule)
     matrix = _one_embedding(backend, embedding)
     if type(seconds) is float and are_seconds(seconds):
         times = np.array([seconds], np.float32)
@@ -160,7 +103,7 @@ def verify(
     if known.informed and not known.usual(duration, norm, distance):
         given = None if duration is None else [duration]
         warnings += known.warnings(given, [norm], [distance], "test")
-    return Verification(llr, _sigmoid(llr + odds), threshold, llr >= threshold, warnings)
+    return decided(llr, rule, warnings, backend, speaker, duration)
 
 
 def _are_several(embedding: ArrayLike) -> bool:
@@ -178,7 +121,7 @@ def _verify_several(
     enrolled: Float32,
     embeddings: ArrayLike,
     seconds: ArrayLike | None,
-    rule: tuple[float, float],
+    rule: Rule,
 ) -> Verification:
     """Several test utterances of one speaker, taken together."""
     several.joint_needed(backend)
@@ -188,7 +131,7 @@ def _verify_several(
     llr = several.llr_of_sides(backend, enrolled, several.one_side(backend, matrix, times))
     warnings = speaker.warnings if isinstance(speaker, Speaker) else ()
     warnings += test_warnings(backend, test_figures(backend, matrix, times))
-    return decided(llr, rule, warnings)
+    return decided(llr, rule, warnings, backend, speaker, total_seconds(seconds, times))
 
 
 Figures = tuple[list[float], list[float], list[float]]
@@ -210,13 +153,37 @@ def test_warnings(backend: "Backend", figures: Figures) -> tuple[str, ...]:
     return known.warnings(*figures, "test") if known.informed else ()
 
 
-def decided(llr: float, rule: tuple[float, float], warnings: tuple[str, ...]) -> Verification:
-    """The answer at a threshold and prior odds."""
-    threshold, odds = rule
-    return Verification(llr, _sigmoid(llr + odds), threshold, llr >= threshold, warnings)
+def decided(
+    llr: float,
+    rule: Rule,
+    warnings: tuple[str, ...],
+    backend: "Backend",
+    speaker: Speaker | ArrayLike,
+    seconds: float | None,
+) -> Verification:
+    """The answer, with what it was made of."""
+    return Verification(
+        llr,
+        _sigmoid(llr + rule.odds),
+        rule.threshold,
+        llr >= rule.threshold,
+        warnings,
+        speaker.name if isinstance(speaker, Speaker) else "",
+        seconds,
+        rule.prior,
+        rule.cost_miss,
+        rule.cost_fa,
+        backend.info.fingerprint,
+        time.time(),
+    )
 
 
-def decision_rule(prior: float, cost_miss: float, cost_fa: float) -> tuple[float, float]:
+def total_seconds(given: ArrayLike | None, seconds: Float32) -> float | None:
+    """Seconds of speech of several utterances; None if the caller gave none."""
+    return None if given is None else float(seconds.sum(dtype=np.float64))
+
+
+def decision_rule(prior: float, cost_miss: float, cost_fa: float) -> Rule:
     """Threshold and prior log odds."""
     try:
         return _decision_rule(prior, cost_miss, cost_fa)
@@ -226,8 +193,9 @@ def decision_rule(prior: float, cost_miss: float, cost_fa: float) -> tuple[float
 
 # A product asks with the same prior and costs again and again.
 @lru_cache(maxsize=64, typed=True)
-def _decision_rule(prior: float, cost_miss: float, cost_fa: float) -> tuple[float, float]:
-    return bayes_threshold(prior, cost_miss, cost_fa), log_odds(prior)
+def _decision_rule(prior: float, cost_miss: float, cost_fa: float) -> Rule:
+    threshold = bayes_threshold(prior, cost_miss, cost_fa)
+    return Rule(threshold, log_odds(prior), float(prior), float(cost_miss), float(cost_fa))
 
 
 def _compared(
@@ -266,6 +234,11 @@ def _one_embedding(backend: "Backend", embedding: ArrayLike) -> Float32:
 
 def enrolled_voiceprints(backend: "Backend", speaker: Speaker | ArrayLike) -> Float32:
     """Voiceprints (n, K) of a speaker, if they are this model's."""
+    if speaker is None:
+        raise InputError(
+            "speaker: None, which Gallery.get gives for an id that is not there; look before, or "
+            "use Gallery.verify, which names it"
+        )
     if not isinstance(speaker, Speaker):
         return backend.checked_voiceprints(speaker, "speaker")
     if speaker.model == backend.info.fingerprint:

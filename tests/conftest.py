@@ -31,3 +31,14 @@ def small_bundle(tmp_path_factory: pytest.TempPathFactory):
     directory = tmp_path_factory.mktemp("bundle") / "model"
     export_model(random_model("d-plda-dsd"), directory)
     return directory
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A PostgreSQL server of our own, as postgres_server.Server."""
+    from postgres_server import running_server, why_not
+
+    if why_not():
+        pytest.skip(why_not())
+    with running_server() as server:
+        yield server

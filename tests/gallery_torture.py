@@ -1,6 +1,8 @@
 """Four processes change and search one gallery while writers are killed at random moments.
 
 Run as a program: python tests/gallery_torture.py <model-dir> <gallery> --seconds=600
+With `--postgres` the gallery is on a server of its own, which is stopped and started, and killed
+with SIGKILL, in the middle; <gallery> then only names the journals.
 
 Each worker owns the speakers with its prefix. It notes an operation in its journal before it
 starts and again when it was acknowledged, so that after a kill -9 it knows what must be there:
@@ -9,6 +11,7 @@ from id and version, so that any row can be checked bit for bit.
 """
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import os
@@ -20,6 +23,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from postgres_server import Server, running_server
 
 from dcaplda.runtime import Backend
 from dcaplda.runtime.gallery.speakers import Gallery
@@ -38,11 +42,13 @@ def voiceprint(backend: Backend, name: str, version: int) -> np.ndarray:
 class Worker:
     """One process: random operations, each checked against the journal."""
 
-    def __init__(self, backend: Backend, path: Path, number: int, seed: int) -> None:
+    def __init__(
+        self, backend: Backend, path: Path, number: int, seed: int, address: str = ""
+    ) -> None:
         self.backend, self.prefix = backend, f"w{number}-"
         self.random = random.Random(seed)
         self.journal = path.with_suffix(f".journal{number}")
-        self.gallery = Gallery.open(path, backend)
+        self.gallery = Gallery.open(address or path, backend)
         self.state, pending = read_journal(self.journal)
         self.file = os.open(self.journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         if pending is not None:
@@ -137,16 +143,27 @@ def read_journal(path: Path) -> tuple[State, State | None]:
     return state, pending
 
 
-def work(backend: Backend, path: Path, number: int, seed: int, seconds: float) -> None:
-    worker = Worker(backend, path, number, seed)
+def work(
+    backend: Backend, path: Path, number: int, seed: int, seconds: float, address: str
+) -> None:
+    worker = Worker(backend, path, number, seed, address)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         worker.step()
     worker.check_all()
 
 
-def torture(directory: str, path: Path, seconds: float, processes: int = 4, seed: int = 0) -> str:
+def torture(
+    directory: str,
+    path: Path,
+    seconds: float,
+    processes: int = 4,
+    seed: int = 0,
+    server: Server | None = None,
+) -> str:
     """Run, kill, check; returns a line of figures, or raises what was found wrong."""
+    address = server.url("postgres", gallery="tortured") if server is not None else ""
+    falls = 0
     backend = Backend.load(directory, threads=1)
     context = multiprocessing.get_context("fork")
     choose = random.Random(seed)
@@ -155,7 +172,7 @@ def torture(directory: str, path: Path, seconds: float, processes: int = 4, seed
 
     def start(number: int) -> multiprocessing.Process:
         left = max(end - time.monotonic(), 0.0)
-        arguments = (backend, path, number, choose.getrandbits(32), left)
+        arguments = (backend, path, number, choose.getrandbits(32), left, address)
         process = context.Process(target=work, args=arguments, daemon=True)
         process.start()
         return process
@@ -169,6 +186,11 @@ def torture(directory: str, path: Path, seconds: float, processes: int = 4, seed
             running[number].join()
             kills += 1
             running[number] = start(number)
+        if server is not None and choose.random() < 0.15 and time.monotonic() < end - 2:
+            (server.kill if choose.random() < 0.5 else server.stop)()
+            time.sleep(choose.uniform(0.0, 0.5))
+            server.start()
+            falls += 1
         for process in running.values():
             if process.exitcode not in (None, 0):
                 raise AssertionError("a worker found something wrong; see its traceback")
@@ -176,17 +198,20 @@ def torture(directory: str, path: Path, seconds: float, processes: int = 4, seed
         process.join(60)
         if process.exitcode != 0:
             raise AssertionError("a worker found something wrong; see its traceback")
-    operations, there = check_at_the_end(backend, path, processes)
+    operations, there = check_at_the_end(backend, path, processes, address)
+    fallen = f"{falls} falls of the server, " if server is not None else ""
     return (
-        f"{seconds:g} s, {processes} processes, {kills} kills, {operations} acknowledged changes, "
+        f"{seconds:g} s, {processes} processes, {fallen}{kills} kills, "
+        f"{operations} acknowledged changes, "
         f"{there} speakers at the end: all right"
     )
 
 
-def check_at_the_end(backend: Backend, path: Path, processes: int) -> tuple[int, int]:
-    """The file is sound, and holds what the journals say, bit for bit."""
-    with sqlite3.connect(path) as connection:
-        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+def check_at_the_end(backend: Backend, path: Path, processes: int, address: str) -> tuple[int, int]:
+    """The gallery is sound, and holds what the journals say, bit for bit."""
+    if not address:
+        with sqlite3.connect(path) as connection:
+            assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     expected: State = {}
     operations = 0
     for number in range(processes):
@@ -195,7 +220,7 @@ def check_at_the_end(backend: Backend, path: Path, processes: int) -> tuple[int,
         assert pending is None
         expected |= state
         operations += journal.read_text().count('"done": true')
-    with Gallery.open(path, backend, create=False) as gallery:
+    with Gallery.open(address or path, backend, create=False) as gallery:
         assert set(gallery) == set(expected)
         for name, version in expected.items():
             found = gallery.get(name)
@@ -210,8 +235,13 @@ def main() -> int:
     parser.add_argument("gallery", type=Path)
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--postgres", action="store_true")
     options = parser.parse_args()
-    print(torture(options.model, options.gallery, options.seconds, seed=options.seed))
+    with running_server() if options.postgres else contextlib.nullcontext() as server:
+        found = torture(
+            options.model, options.gallery, options.seconds, seed=options.seed, server=server
+        )
+    print(found)
     return 0
 
 

@@ -19,7 +19,6 @@ GROUND = {
         "fields",
         "values",
         "checks",
-        "cores",
         "decision",
         "familiarity",
     ),
@@ -34,9 +33,17 @@ MAY_IMPORT = {
     "runtime.extractors": "runtime.ground runtime.tables runtime.tables.formats",
     "runtime.trials": "runtime.ground runtime.tables",
     "runtime.joint": "runtime.ground",
+    "runtime.records": "runtime.ground",
     "runtime.parts": "runtime.ground runtime.tables runtime.tables.formats runtime.bundle",
-    "runtime": "runtime.ground runtime.bundle runtime.extractors runtime.trials runtime.joint",
-    "runtime.gallery": "runtime.ground runtime.bundle runtime.extractors runtime.trials runtime",
+    "runtime": "runtime.ground runtime.records runtime.bundle runtime.extractors runtime.trials "
+    "runtime.joint",
+    "runtime.pairs": "runtime.ground runtime.tables runtime.trials",
+    "runtime.gallery.database": "runtime.ground runtime.extractors",
+    "runtime.gallery.postgres": "runtime.ground runtime.extractors runtime.gallery.database",
+    "runtime.gallery": "runtime.ground runtime.records runtime.bundle runtime.trials runtime "
+    "runtime.gallery.database",
+    "runtime.gallery.exchange": "runtime.ground runtime.records runtime.tables runtime "
+    "runtime.gallery",
     "runtime.people": "runtime.ground runtime.tables runtime.gallery runtime",
     "runtime.clustering": "runtime.ground runtime.joint runtime",
     "runtime.surveys": "runtime.ground runtime.bundle runtime.joint runtime",
@@ -75,13 +82,15 @@ MAY_IMPORT = {
     "export.exporters": "runtime.ground runtime.tables train.model export.graphs",
     "bin.common": "runtime.ground runtime.extractors runtime.tables runtime.trials runtime "
     "runtime.surveys",
-    "bin.cluster": "runtime.ground runtime.tables runtime.parts train.recipe train bin.common",
+    "bin.pairs": "runtime.ground runtime.bundle runtime.tables runtime.pairs runtime bin.common",
     "bin.recordings": "runtime.ground runtime.tables runtime runtime.clustering bin.common",
+    "bin.cluster": "runtime.ground runtime.tables runtime.parts train.recipe train bin.common",
     "bin": "runtime.ground runtime.bundle runtime.extractors runtime.tables runtime.trials "
-    "runtime.parts runtime.gallery runtime runtime.people runtime.clustering runtime.surveys "
-    "audio.corpus audio simulate eval.metrics eval.trials eval.protocol eval.verdict eval.report "
-    "eval.page eval.validation eval train.recipe train.steps train export.importers "
-    "export.exporters export bin.common bin.cluster bin.recordings",
+    "runtime.parts runtime.pairs runtime.gallery runtime.gallery.exchange runtime runtime.people "
+    "runtime.clustering runtime.surveys audio.corpus audio simulate eval.metrics eval.trials "
+    "eval.protocol eval.verdict eval.report eval.page eval.validation eval train.recipe "
+    "train.steps train export.importers export.exporters export bin.common bin.pairs "
+    "bin.recordings bin.cluster",
 }
 """Room -> rooms whose modules it may import. Every arrow points up this list, so there is no way
 round, and every arrow is used: what nobody needs is not allowed."""

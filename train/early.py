@@ -106,7 +106,7 @@ def check_fit(
 
 def _refuse_constant_values(data: TrainingData) -> None:
     """A value that never changes has no variance for LDA to divide by."""
-    same = np.flatnonzero((data.embeddings == data.embeddings[0]).all(axis=0))
+    same = np.flatnonzero(data.embeddings.min(axis=0) == data.embeddings.max(axis=0))
     if same.size:
         raise InputError(
             f"value {same[0]} (counted from 0) is {data.embeddings[0, same[0]]:g} in all training "
@@ -137,7 +137,7 @@ def _check_batches(
     if holds_out(section):
         with problems.catching():
             for part in held_out_parts(data, section):
-                own = data.subset(part.rows)
+                own = data.subset(part.rows, vectors=False)
                 checked_share(own, batch_of_part(own, section))
         return
     counts = np.bincount(data.speaker_domain)

@@ -12,15 +12,13 @@ from numpy.typing import NDArray
 from dcaplda.runtime.familiarity import precision_of
 from dcaplda.runtime.fields import parse_json
 from dcaplda.runtime.files import replacing
-from dcaplda.train.data.labelled import TrainingData
+from dcaplda.train.data.labelled import TrainingData, row_chunks
 from dcaplda.train.model.backend import Backend
 
 Floats = NDArray[np.float64]
 
 SUMMARY = "training_summary.json"
 TABLE = "summary.txt"
-# Training vectors passed through the model at a time.
-CHUNK = 8192
 
 
 def data_statistics(model: Backend, data: TrainingData, device: torch.device) -> dict[str, Any]:
@@ -30,7 +28,8 @@ def data_statistics(model: Backend, data: TrainingData, device: torch.device) ->
     be rare in the statistics only because a large one is there too.
     """
     weights = 1.0 / np.bincount(data.domain)[data.domain]
-    norms = np.linalg.norm(data.embeddings.astype(np.float64), axis=1)
+    parts = (data.embeddings[rows].astype(np.float64) for rows in row_chunks(len(data.ids)))
+    norms = np.concatenate([np.linalg.norm(part, axis=1) for part in parts])
     low, high = weighted_percentiles(norms, weights, (0.05, 99.95))
     mean = float(np.average(norms, weights=weights))
     statistics: dict[str, Any] = {
@@ -69,8 +68,8 @@ def _side_statistics(
 ) -> dict[str, Any]:
     """Mean and covariance of z, and percentiles of the Mahalanobis distance from the mean."""
     parts = []
-    for start in range(0, len(data.ids), CHUNK):
-        chunk = torch.from_numpy(data.embeddings[start : start + CHUNK]).to(device)
+    for rows in row_chunks(len(data.ids)):
+        chunk = torch.from_numpy(data.embeddings[rows]).to(device)
         parts.append(model.side_info(chunk).double().cpu().numpy())
     z = np.concatenate(parts)
     mean = np.average(z, axis=0, weights=weights)

@@ -118,16 +118,54 @@ class Averaged(Speakers):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Embeddings(Strict, Speakers, Threads, ScpRoot, FrameShift):
-    """Tables of embeddings for a model: what is read with them, and what may be missing."""
+class Durations(CommonOptions):
+    """How long people spoke."""
 
     durations: str = option("", "seconds of speech of the utterances (utt2dur)", counts="table")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideDurations(Durations):
+    """How long they spoke on either side of a trial."""
+
+    enroll_durations: str = option("", "seconds of speech of the enrolment side", counts="table")
+    test_durations: str = option("", "seconds of speech of the test side", counts="table")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreColumn(CommonOptions):
+    """Where the score is in a line of many words."""
+
+    score_column: str = option(
+        "", "column of the score: its name if not a usual one, or its number without a header"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tables(Strict, Durations, Threads, ScpRoot, FrameShift):
+    """Tables of embeddings for a model: what is read with them, and what may be missing."""
+
+    allow_missing: bool = option(False, "leave out what is missing, and count it")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideTables(SideDurations, Tables):
+    """Tables of an enrolment side and of a test side."""
+
+    enroll_voiceprints: bool = option(
+        False, "the enrolment table holds voiceprints of enroll-speakers, not embeddings"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embeddings(Speakers, Tables):
+    """Embeddings of speakers who may have several."""
+
     sessions: str = option(
         "",
         "session of each utterance of --spk2utt (utt2sess): several of one tell less (joint)",
         counts="table",
     )
-    allow_missing: bool = option(False, "leave out what is missing, and count it")
 
     def check(self) -> None:
         """Sessions count where several utterances are taken together."""
@@ -136,29 +174,22 @@ class Embeddings(Strict, Speakers, Threads, ScpRoot, FrameShift):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfRecordings(Strict, Threads, ScpRoot, FrameShift):
+class OfRecordings(Tables):
     """Embeddings of the utterances of recordings."""
 
-    durations: str = option("", "seconds of speech of the utterances (utt2dur)")
     own_place: bool = option(
         False, "hear a recording's own utterances as its place first (joint models)"
     )
-    allow_missing: bool = option(False, "leave out what is missing, and count it")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TwoSides(Embeddings):
-    """Embeddings of an enrolment side and of a test side."""
+class TwoSides(Embeddings, SideTables):
+    """Embeddings of an enrolment side, of speakers who may have several, and of a test side."""
 
-    enroll_durations: str = option("", "seconds of speech of the enrolment side", counts="table")
-    test_durations: str = option("", "seconds of speech of the test side", counts="table")
     multi_enroll: str = option(
         "auto",
         "models of several utterances: joint (by the book, where the model was trained for it), "
         "scores (mean of the scores), voiceprints (mean of their inputs); auto: joint, else scores",
-    )
-    enroll_voiceprints: bool = option(
-        False, "the enrolment table holds voiceprints of enroll-speakers, not embeddings"
     )
 
     def check(self) -> None:

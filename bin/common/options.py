@@ -37,6 +37,7 @@ EXTRA_OF_MODULE = {
     "torch": "train",
     "safetensors": "train",
     "h5py": "hdf5",
+    "psycopg": "postgres",
     "onnx": "export",
     "soundfile": "audio",
     "soxr": "audio",

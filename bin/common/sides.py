@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcaplda.bin.common.likeness import judge_tables, judge_voiceprints
-from dcaplda.bin.common.option_groups import Embeddings, TwoSides
+from dcaplda.bin.common.option_groups import Embeddings, SideTables
 from dcaplda.bin.common.options import Log
 from dcaplda.bin.common.utterances import Models, Source, Utterances, arrange, load, read_members
 from dcaplda.runtime.backend import Backend
@@ -18,7 +18,7 @@ Index = NDArray[np.int64]
 Float32 = NDArray[np.float32]
 
 
-def enrolled_side(options: TwoSides, table: str, num_utts: str = "") -> Source:
+def enrolled_side(options: SideTables, table: str, num_utts: str = "") -> Source:
     """The enrolment side."""
     # Voiceprints hold their durations; a table for both sides may not even know their names.
     shared = "" if options.enroll_voiceprints else options.durations
@@ -32,7 +32,7 @@ def enrolled_side(options: TwoSides, table: str, num_utts: str = "") -> Source:
     )
 
 
-def tested_side(options: TwoSides, table: str) -> Source:
+def tested_side(options: SideTables, table: str) -> Source:
     """The test side."""
     return Source(
         vectors=table,

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from dcaplda.runtime import Backend, DcapldaError, Gallery, InputError, name_speakers
+from dcaplda.runtime.people.names import as_id
 from dcaplda.runtime.people.rttm import read_rttm, speech_of, write_rttm
 from dcaplda.runtime.tables.formats.named import read_named
 from dcaplda.runtime.tables.specifiers import writing
@@ -59,7 +60,7 @@ def main() -> int:
                     gallery, heard, prior=arguments.prior, cost_fa=arguments.cost_fa
                 )
                 for label, it in found.items():
-                    names[recording, label] = it.speaker or label
+                    names[recording, label] = as_id(it.speaker) if it.speaker else label
                     who = it.speaker or f"nobody (likeliest of the gallery: LLR {it.llr:.2f})"
                     told = f"LLR {it.llr:.2f}" if it.speaker else ""
                     print(f"{recording} {label}: {who} {told}", *it.warnings, file=sys.stderr)

@@ -171,18 +171,44 @@ def combine(values: Sequence[Symbol]) -> Symbol:
 
 def compare(ops: OnnxOps, compiled: Compiled, enroll: Symbol, test: Symbol) -> Symbol:
     """LLR of every enrolment voiceprint against every test voiceprint."""
+    left = _left_blocks(ops, compiled, enroll)
+    return _joined(ops, compiled, left, ops.split(test, _widths(compiled)))
+
+
+def prepared(ops: OnnxOps, compiled: Compiled, enroll: Symbol) -> Symbol:
+    """Enrolment voiceprints as `compare_prepared` takes them: the first half of `compare`."""
+    return ops.concat(_left_blocks(ops, compiled, enroll))
+
+
+def compare_prepared(ops: OnnxOps, compiled: Compiled, ready: Symbol, test: Symbol) -> Symbol:
+    """The same LLRs from prepared enrolments: products and what joins them, nothing else.
+
+    Cutting voiceprints up and putting them together costs a tenth of a comparison; who compares
+    an enrolment with many tiles of tests does it once.
+    """
+    left, right = (ops.split(side, _widths(compiled)) for side in (ready, test))
+    return _joined(ops, compiled, left, right)
+
+
+def _joined(
+    ops: OnnxOps, compiled: Compiled, left: Sequence[Symbol], right: Sequence[Symbol]
+) -> Symbol:
+    """LLRs from the blocks of both sides, one product for each form."""
+    forms = range(len(compiled.forms()))
+    return combine([ops.products(left[number], right[number]) for number in forms])
+
+
+def _left_blocks(ops: OnnxOps, compiled: Compiled, enroll: Symbol) -> list[Symbol]:
+    """The enrolment's block of each form, [weights * a, 1, own(a)], then what no form uses."""
     forms = compiled.forms()
     layout = joint_layout(compiled)
     sizes = [[form.dim, 1, 1] for form in forms]
-    right = [[form.dim + 2] for form in forms]
     if layout is not None:
         # The other side has weights for the sums of this one, and the other way round.
         sizes[0] += [layout.quadratics, layout.quadratics]
-        right[0] = [layout.score]
-    spare = [layout.width - layout.tail] if layout is not None else []
+    spare = _widths(compiled)[len(forms) :]
     pieces = ops.split(enroll, [width for block in sizes for width in block] + spare)
-    blocks = ops.split(test, [width for block in right for width in block] + spare)
-    values = []
+    blocks = []
     for number, form in enumerate(forms):
         first = sum(len(block) for block in sizes[:number])
         a, own, one = pieces[first : first + 3]
@@ -191,9 +217,8 @@ def compare(ops: OnnxOps, compiled: Compiled, enroll: Symbol, test: Symbol) -> S
         left = [scaled, one, own]
         if layout is not None and number == 0:
             left += [pieces[first + 4], pieces[first + 3]]
-        place = sum(len(block) for block in right[:number])
-        values.append(ops.products(ops.concat(left), blocks[place]))
-    return combine(values)
+        blocks.append(ops.concat(left))
+    return blocks + pieces[len(pieces) - len(spare) :]
 
 
 def compare_pairs(ops: OnnxOps, compiled: Compiled, enroll: Symbol, test: Symbol) -> Symbol:
@@ -326,6 +351,17 @@ def build_graphs(
     llrs = compare_many_with_one(OnnxOps(graph), compiled, *sides)
     graph.output(names.LLRS, llrs, [1, "N"])
     graphs[names.SEARCH] = graph.build("LLR of many voiceprints against one", facts)
+
+    graph = Graph(names.PREPARE)
+    enroll = graph.input(names.ENROLL, ["E", width])
+    graph.output(names.PREPARED, prepared(OnnxOps(graph), compiled, enroll), ["E", width])
+    graphs[names.PREPARE] = graph.build("Enrolment voiceprints made ready for tile.onnx", facts)
+
+    graph = Graph(names.TILE)
+    sides = graph.input(names.PREPARED, ["E", width]), graph.input(names.TEST, ["T", width])
+    llrs = compare_prepared(OnnxOps(graph), compiled, *sides)
+    graph.output(names.LLRS, llrs, ["E", "T"])
+    graphs[names.TILE] = graph.build("compare.onnx after prepare.onnx: LLR of every pair", facts)
 
     graph = Graph(names.VERIFY)
     ops = OnnxOps(graph)

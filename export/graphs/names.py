@@ -6,15 +6,17 @@ IR_VERSION = 8
 
 BACKEND, VOICEPRINT, COMPARE, PAIRS = "backend", "voiceprint", "compare", "pairs"
 GRAPHS = (BACKEND, VOICEPRINT, COMPARE, PAIRS)
-# One call for one verification, one probe against many, groups of utterances; a bundle may come
-# without these.
-VERIFY, SEARCH, AVERAGE = FURTHER = "verify", "search", "average"
+# One call for one verification, one probe against many, groups of utterances, and a comparison in
+# two steps for very many tiles; a bundle may come without these.
+VERIFY, SEARCH, AVERAGE = "verify", "search", "average"
+PREPARE, TILE = "prepare", "tile"
+FURTHER = (VERIFY, SEARCH, AVERAGE, PREPARE, TILE)
 NORMS, DISTANCES = "norms", "side_distances"
 
 # Inputs and outputs; runtime/bundle/manifest.py reads the same words from model.json.
 EMBEDDINGS, DURATIONS, GROUPS, VOICEPRINTS = "embeddings", "durations", "groups", "voiceprints"
 NUM_UTTS = "num_utts"
-ENROLL, TEST, LLRS = "enroll", "test", "llrs"
+ENROLL, TEST, LLRS, PREPARED = "enroll", "test", "llrs", "prepared"
 ENROLL_PREFIX, TEST_PREFIX = "enroll_", "test_"
 
 DOCS = {
@@ -25,6 +27,7 @@ DOCS = {
     VOICEPRINTS: "voiceprints, one a row; comparable only within one model",
     ENROLL: "voiceprints of the enrolled side, one a row",
     TEST: "voiceprints of the test side, one a row",
+    PREPARED: "enrolled voiceprints made ready for many tiles, one a row",
     LLRS: "log-likelihood ratios, natural logarithm: one speaker against two",
     NORMS: "Euclidean length of the embedding",
     DISTANCES: "Mahalanobis distance of the side-information from the training mean",

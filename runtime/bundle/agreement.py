@@ -8,7 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dcaplda.runtime.bundle.graph_facts import FLOAT, INT64, GraphFacts, Port, read_facts
-from dcaplda.runtime.bundle.manifest import AVERAGE, MANIFEST, VERIFY, ModelInfo, read_file
+from dcaplda.runtime.bundle.manifest import (
+    AVERAGE,
+    MANIFEST,
+    PREPARE,
+    TILE,
+    VERIFY,
+    ModelInfo,
+    read_file,
+)
 from dcaplda.runtime.errors import BundleError
 
 GROUPS, DURATIONS, DISTANCES = "groups", "durations", "side_distances"
@@ -81,16 +89,19 @@ def _inputs(info: ModelInfo, name: str) -> Iterator[tuple[str, Port]]:
         yield "enroll", prints
         yield "embeddings", Port(FLOAT, (1, info.embedding_dim))
         yield DURATIONS, Port(FLOAT, (1,))
-    else:
+    elif name == PREPARE:
         yield "enroll", prints
+    else:
+        yield "prepared" if name == TILE else "enroll", prints
         yield "test", one if name == "search" else prints
 
 
 def _outputs(info: ModelInfo, name: str) -> Iterator[tuple[str, Port]]:
     """What it gives, in this order."""
     figure = Port(FLOAT, (1, 1))
-    if name in ("voiceprint", AVERAGE):
-        yield "voiceprints", Port(FLOAT, (ANY, info.voiceprint_dim))
+    if name in ("voiceprint", AVERAGE, PREPARE):
+        made = "prepared" if name == PREPARE else "voiceprints"
+        yield made, Port(FLOAT, (ANY, info.voiceprint_dim))
         return
     sizes = {"pairs": (ANY,), VERIFY: (ANY,), "search": (1, ANY)}.get(name, (ANY, ANY))
     yield "llrs", Port(FLOAT, sizes)

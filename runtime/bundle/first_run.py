@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dcaplda.runtime.bundle.manifest import AVERAGE, SEARCH, VERIFY, ModelInfo
+from dcaplda.runtime.bundle.manifest import AVERAGE, PREPARE, SEARCH, TILE, VERIFY, ModelInfo
 
 Array = NDArray[Any]
 Run = Callable[[str, Mapping[str, Array]], list[Array]]
@@ -56,12 +56,21 @@ class FirstRun:
         if graph == SEARCH:
             (found,) = self._run(graph, {"enroll": prints[:2], "test": prints[one]})
             return _difference(found, last[None, :], (1, 2))
+        if graph in (PREPARE, TILE):
+            return self._try_two_steps(prints, llrs)
         assert graph == VERIFY
         inputs = {"enroll": prints[:2], "embeddings": self._embeddings[one]}
         found, *figures = self._run(graph, {**inputs, "durations": SECONDS[one]})
         if any(figure.shape != (1, 1) for figure in figures):
             return "gives figures of a wrong shape"
         return _difference(found, last, (2,))
+
+    def _try_two_steps(self, prints: Array, llrs: Array) -> str:
+        (ready,) = self._run(PREPARE, {"enroll": prints[:2]})
+        if ready.shape != prints[:2].shape:
+            return "gives voiceprints of a wrong shape"
+        (found,) = self._run(TILE, {"prepared": ready, "test": prints})
+        return _difference(found, llrs, (2, UTTERANCES))
 
     def _inputs(self) -> dict[str, Array]:
         inputs: dict[str, Array] = {"embeddings": self._embeddings, "durations": SECONDS}

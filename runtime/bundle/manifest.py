@@ -19,9 +19,12 @@ MANIFEST = "model.json"
 JOINT = "joint"
 """Key of the file with what several utterances and places need; most models lack it."""
 GRAPHS = ("backend", "voiceprint", "compare", "pairs")
-VERIFY, SEARCH, AVERAGE = FURTHER = "verify", "search", "average"
-"""Graphs for one verification in one call, for one probe against many voiceprints, and for groups
-of utterances; older models, and those imported from Kaldi, lack some."""
+VERIFY, SEARCH, AVERAGE = "verify", "search", "average"
+PREPARE, TILE = "prepare", "tile"
+FURTHER = (VERIFY, SEARCH, AVERAGE, PREPARE, TILE)
+"""Graphs for one verification in one call, for one probe against many voiceprints, for groups of
+utterances, and for a comparison in two steps; older models, and those imported from Kaldi, lack
+some."""
 LARGEST_SIZE = 1 << 20
 """Values of an embedding or a voiceprint, at most."""
 AGAIN = "export the model again"

@@ -219,6 +219,13 @@ class VoiceprintBlocks:
                 blocks[index] = self._joined([(blocks[index], keep)])
         self.blocks = tuple(self._merged([block for block in blocks if len(block.numbers)]))
 
+    def keep(self, numbers: Iterable[int]) -> None:
+        """Take all speakers out but those with these numbers."""
+        wanted = np.array(sorted(numbers), np.int64)
+        chosen = [(block, np.isin(block.numbers, wanted)) for block in self.blocks]
+        kept = [self._joined([pair]) for pair in chosen if pair[1].any()]
+        self.blocks = tuple(self._merged(kept))
+
     def _merged(self, blocks: list[Block]) -> list[Block]:
         """Neighbours that both are less than half full become one, so that memory is freed."""
         merged: list[Block] = []

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from dcaplda.runtime.errors import GalleryError
 from dcaplda.runtime.gallery.blocks import Block, Shape, VoiceprintBlocks
-from dcaplda.runtime.gallery.schema import Changes, Position, Row
+from dcaplda.runtime.gallery.database.schema import Changes, Position, Row
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +33,15 @@ class Memory:
     def parts(self) -> dict[str, tuple[Block, ...]]:
         """The gallery's own blocks first; of other places those that have speakers."""
         return {place: blocks for place, blocks in self.blocks.items() if not place or blocks}
+
+    def only(self, numbers: Sequence[int]) -> dict[str, tuple[Block, ...]]:
+        """The same of speakers with these numbers alone."""
+        found = {}
+        for place, blocks in self.parts().items():
+            made = self._holding(blocks)
+            made.keep(numbers)
+            found[place] = made.blocks
+        return {place: blocks for place, blocks in found.items() if not place or blocks}
 
     def emptied(self) -> "Memory":
         """Of which nothing was read yet."""

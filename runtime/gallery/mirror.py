@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 
+from dcaplda.runtime.gallery.database.schema import Changes, miscounted
+from dcaplda.runtime.gallery.database.storage import Store
 from dcaplda.runtime.gallery.memory import Memory
-from dcaplda.runtime.gallery.schema import Changes, miscounted
-from dcaplda.runtime.gallery.store import GalleryStore
 
 
 class Mirror:
     """What is in the file, in memory."""
 
-    def __init__(self, store: GalleryStore, memory: Memory) -> None:
+    def __init__(self, store: Store, memory: Memory) -> None:
         self._store = store
         self._memory = memory
         self._change = object()
@@ -32,6 +32,11 @@ class Mirror:
                 # Again, for a handler of signals may have looked before the change was made.
                 self._change = object()
             self.now()
+
+    @property
+    def last(self) -> Memory:
+        """The memory as it was read last."""
+        return self._memory
 
     def now(self) -> Memory:
         """The memory, up to date with the file, whoever changed it."""

@@ -1,50 +1,41 @@
 """Gallery: enrolled speakers that survive a crash, searched at the speed of a matrix product."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from dcaplda.runtime import values
 from dcaplda.runtime.decision import check_prior
 from dcaplda.runtime.errors import InputError
-from dcaplda.runtime.gallery.blocks import Block, Part, Shape, unpacked
+from dcaplda.runtime.gallery.audit import Identification, Update, decision_of, probe_warnings
+from dcaplda.runtime.gallery.blocks import Block, Part
+from dcaplda.runtime.gallery.database.schema import Decision
+from dcaplda.runtime.gallery.database.storage import Store, Wanted, open_store
+from dcaplda.runtime.gallery.database.tables import Moved
+from dcaplda.runtime.gallery.life import TRIES, LivingSpeakers, checked_tags, noted, way_of
 from dcaplda.runtime.gallery.memory import Memory
-from dcaplda.runtime.gallery.mirror import Mirror
-from dcaplda.runtime.gallery.schema import Entry
+from dcaplda.runtime.gallery.packing import moment_of
 from dcaplda.runtime.gallery.search import Match, Ranking, needed_posterior, rank
-from dcaplda.runtime.gallery.store import GalleryStore
-from dcaplda.runtime.values import is_word, word
-from dcaplda.runtime.verification import Speaker
+from dcaplda.runtime.records.speaker import Float32, Speaker, short
+from dcaplda.runtime.utterances import coherence, in_sessions, new_utterances
+from dcaplda.runtime.verification import Verification
 
 if TYPE_CHECKING:
     from dcaplda.runtime.backend import Backend
+    from dcaplda.runtime.gallery.migration import Migration
     from dcaplda.runtime.places import Places
-
-Float32 = NDArray[np.float32]
 
 MODEL_ITSELF = "(the model itself)"
 """Name of the place of which a gallery's own model knows nothing."""
 
 
-@dataclass(frozen=True)
-class Identification:
-    """The answer to "who is this?"."""
-
-    speaker: str | None
-    """The one speaker of the gallery that it is, or None."""
-    llr: float
-    """LLR of the best speaker, chosen or not; minus infinity in an empty gallery."""
-    posterior: float
-    """Probability that it is the best speaker, against all others and nobody."""
-    warnings: tuple[str, ...] = ()
-    """What the probe and the best speaker had to say when they were enrolled."""
-
-
-class Gallery:
+class Gallery(LivingSpeakers):
     """Speakers of one model, or of several places of it, in a file, and in memory for searches.
 
     Any number of processes may have a gallery open. Each sees the changes of the others at its
@@ -58,17 +49,24 @@ class Gallery:
     """
 
     def __init__(
-        self, store: GalleryStore, backend: "Backend", places: "Places | None" = None
+        self,
+        store: Store,
+        backend: "Backend",
+        places: "Places | None" = None,
+        backends: "Mapping[str, Backend] | None" = None,
+        audit: bool = False,
     ) -> None:
-        self.backend = backend
+        """`backends` are those of the places, by their names."""
+        super().__init__(store, backend, backends)
+        self.audit = audit
+        """Whether verify and identify leave a line in the audit log."""
         self.places = places
-        """Places whose speakers may be here, the model's own last; None: it has no others."""
-        self.storage = store.storage
-        """float32 or float16."""
-        self._store = store
-        known = () if places is None else places.fingerprints
-        self._shape = Shape(backend.info.voiceprint_dim, np.dtype(store.storage), backend.ones)
-        self._mirror = Mirror(store, Memory(store.path, self._shape, known))
+        self._chosen: weakref.WeakKeyDictionary[Memory, dict] = weakref.WeakKeyDictionary()
+        self._reflect(() if self.places is None else self.places.fingerprints)
+
+    def __repr__(self) -> str:
+        model = short(self.backend.info.fingerprint)
+        return f"Gallery('{self._store.path}', {len(self._mirror.last)} speakers, {model})"
 
     @classmethod
     def open(
@@ -79,13 +77,18 @@ class Gallery:
         create: bool = True,
         storage: str = "float32",
         places: Mapping[str, "Backend"] | None = None,
+        keep_embeddings: bool | None = None,
+        audit: bool = False,
     ) -> "Gallery":
         """Open the gallery at `path`, or make one there unless `create` is false.
 
-        A gallery that was made with another model is refused. `storage` counts for a new
-        gallery: float16 halves file and memory and changes LLRs a little (docs/embedding.md).
-        `places` are models that were adapted from this one: speakers and probes that they enrolled
-        may be here too, and are compared as Places does it.
+        `path` is an SQLite file, or `postgresql://...` for one that many machines share
+        (docs/galleries.md). A gallery that was made with another model is refused. `storage` counts
+        for a new gallery: float16 halves file and memory and changes LLRs a little. `places` are
+        models that were adapted from this one: speakers and probes that they enrolled may be here
+        too, and are compared as Places does it. `keep_embeddings` stores the embeddings of
+        utterances from now on, so that another model can take the gallery over (`migrate`); None
+        leaves it as it is. With `audit`, verify and identify leave a line in the audit log.
         """
         known = None
         if places:
@@ -93,9 +96,14 @@ class Gallery:
 
             known = Places.from_backends(backend, {**places, MODEL_ITSELF: backend})
         info = backend.info
-        store = GalleryStore(path, info.fingerprint, storage, create, info.parent)
-        backend.extractor = store.agree_on_extractor(backend.extractor)
-        return cls(store, backend, known)
+        wanted = Wanted(info.fingerprint, storage, create, info.parent, keep_embeddings)
+        store = open_store(path, wanted)
+        try:
+            backend.extractor = store.agree_on_extractor(backend.extractor)
+            return cls(store, backend, known, places, audit)
+        except BaseException:
+            store.close()
+            raise
 
     def adapt(self, adapted: "Backend", path: str | Path) -> "Gallery":
         """A new gallery at `path` with these speakers for a model adapted from this one's.
@@ -109,6 +117,30 @@ class Gallery:
 
         write_moved(self, adapted, path)
         return Gallery.open(path, adapted, create=False)
+
+    def migrate(
+        self,
+        backend: "Backend",
+        path: str | Path,
+        *,
+        missing: str = "refuse",
+        progress: Callable[[int, int], None] | None = None,
+    ) -> "Migration":
+        """A new gallery at `path` with these speakers for another model, or another storage.
+
+        Speakers are enrolled again from the embeddings that were kept (`keep_embeddings`); those of
+        whom one is missing are named in an error, or left behind (`missing="leave"`). For this
+        gallery's own model all are copied as they are, from file to server or back. What is killed
+        goes on where it was when it is called again. This gallery can be used until the new one
+        appears, by one rename; from then on it takes no more changes.
+        """
+        from dcaplda.runtime.gallery.migration import migrate
+
+        return migrate(self, backend, path, missing, progress)
+
+    def grant(self, role: str, kind: str = "search") -> None:
+        """Let an account of the server `search` (and verify), or `enrol` too."""
+        self._store.grant(role, kind)
 
     def close(self) -> None:
         """Let go of file and memory."""
@@ -125,7 +157,7 @@ class Gallery:
         return len(self._mirror.now())
 
     def __contains__(self, name: str) -> bool:
-        return is_word(name) and self._store.get(name) is not None
+        return values.is_word(name) and self._light(name) is not None
 
     def __iter__(self) -> Iterator[str]:
         """Ids in the order in which the speakers came."""
@@ -134,67 +166,56 @@ class Gallery:
             for block in parts[0].blocks:
                 yield from block.ids[: len(block.numbers)]
             return
-        blocks = [block for part in parts for block in part.blocks]
-        named = [pair for b in blocks for pair in zip(b.numbers.tolist(), b.ids, strict=False)]
-        yield from (name for _, name in sorted(named))
+        yield from (name for name, _ in self.numbered())
 
-    def add(self, name: str, speaker: Speaker | ArrayLike) -> None:
-        """Add a speaker under a new id; when this returns, it will survive a crash."""
-        self.add_many([(name, speaker)])
+    def search(
+        self,
+        probe: Speaker | ArrayLike,
+        top_k: int = 10,
+        *,
+        tags: Mapping[str, str] | None = None,
+    ) -> list[Match]:
+        """The speakers with the highest LLRs against one voiceprint, best first.
 
-    def add_many(self, speakers: Iterable[tuple[str, Speaker | ArrayLike]]) -> None:
-        """Add speakers, all or none; far faster than one by one."""
-        # Before anything is locked: what makes the speakers may take its time.
-        packed = [(word(name, "speaker id"), self._packed(name, it)) for name, it in speakers]
-        self._mirror.change(lambda: self._store.add(packed))
-
-    def remove(self, *names: str) -> None:
-        """Remove speakers, all or none."""
-        asked = [word(name, "speaker id") for name in names]
-        self._mirror.change(lambda: self._store.remove(asked))
-
-    def replace(self, name: str, speaker: Speaker | ArrayLike) -> None:
-        """Give a speaker that is there new voiceprints."""
-        packed = self._packed(word(name, "speaker id"), speaker)
-        self._mirror.change(lambda: self._store.replace(name, packed))
-
-    def get(self, name: str) -> Speaker | None:
-        """A speaker as it was added (rounded, if the storage is float16); None if not there."""
-        found = self._store.get(name) if is_word(name) else None
-        if found is None:
-            return None
-        info = self.backend.info
-        matrix = unpacked(self._store.path, self._shape, name, found.data)
-        if found.place:
-            return Speaker(matrix, found.warnings, found.place, info.fingerprint)
-        return Speaker(matrix, found.warnings, info.fingerprint, info.parent)
-
-    def search(self, probe: Speaker | ArrayLike, top_k: int = 10) -> list[Match]:
-        """The speakers with the highest LLRs against one voiceprint, best first."""
-        return self.ranked([probe], top_k)[0].matches
+        `tags`, such as {"tenant": "acme"}: only among speakers that have all of them.
+        """
+        return self.ranked([probe], top_k, tags=tags)[0].matches
 
     def search_many(
-        self, probes: Sequence[Speaker] | ArrayLike, top_k: int = 10
+        self,
+        probes: Sequence[Speaker] | ArrayLike,
+        top_k: int = 10,
+        *,
+        tags: Mapping[str, str] | None = None,
     ) -> list[list[Match]]:
         """The same for many probes, voiceprints (n, K) or speakers, far faster than one by one."""
         if not (isinstance(probes, list | tuple) and probes and isinstance(probes[0], Speaker)):
             probes = self.backend.checked_voiceprints(probes, "probes")
-        return [it.matches for it in self.ranked(probes, top_k)]
+        return [it.matches for it in self.ranked(probes, top_k, tags=tags)]
 
     def ranked(
         self,
         probes: Sequence[Speaker | ArrayLike] | Float32,
         top_k: int,
         prior: float | None = None,
+        tags: Mapping[str, str] | None = None,
     ) -> list[Ranking]:
         """The best speakers of each probe, or of each row of a matrix of the gallery's model."""
+        return self._ranked(probes, top_k, prior, self._snapshot(tags))
+
+    def _ranked(
+        self,
+        probes: Sequence[Speaker | ArrayLike] | Float32,
+        top_k: int,
+        prior: float | None,
+        parts: list[Part],
+    ) -> list[Ranking]:
         if isinstance(probes, np.ndarray):
             matrix = self.backend.checked_voiceprints(probes, "probes")
             places = [""] * len(matrix)
         else:
             matrix = np.concatenate([self._probe(it) for it in probes])
             places = [self._place_of(it, "probe") for it in probes]
-        parts = self._snapshot()
         if len(parts) == 1 and not any(places):
             return rank(self.backend, parts[0].blocks, matrix, top_k, prior)
         from dcaplda.runtime.gallery.placed_search import rank_placed
@@ -215,31 +236,115 @@ class Gallery:
         prior: float,
         cost_miss: float = 1.0,
         cost_fa: float = 1.0,
+        tags: Mapping[str, str] | None = None,
     ) -> Identification:
         """Which speaker of the gallery is this, if any?
 
-        `prior` is the probability that it is one of them, shared equally: each of N speakers
-        has prior / N. The best one is named if that costs less than naming nobody, given how
-        probable it is against all the other speakers and against nobody at all.
+        `prior` is the probability that it is one of them (of those with these `tags`), shared
+        equally: each of N speakers has prior / N. The best one is named if that costs less than
+        naming nobody, given how probable it is against all the other speakers and against nobody
+        at all.
 
         >>> gallery.identify(backend.enroll(call, 21.0), prior=0.5).speaker
         'ann'
         """
-        check_prior(prior)
+        prior = check_prior(prior)
         needed = needed_posterior(cost_miss, cost_fa)
-        (ranking,) = self.ranked([probe], 1, prior)
-        warnings = probe.warnings if isinstance(probe, Speaker) else ()
-        if not ranking.matches:
-            return Identification(None, -math.inf, 0.0, warnings)
-        (best,) = ranking.matches
-        assert ranking.posterior is not None
-        enrolled = self._store.get(best.speaker)
-        return Identification(
-            best.speaker if ranking.posterior >= needed else None,
-            best.llr,
-            ranking.posterior,
-            warnings + (enrolled.warnings if enrolled else ()),
+        parts = self._snapshot(tags)
+        (ranking,) = self._ranked([probe], 1, prior, parts)
+        best = ranking.matches[0] if ranking.matches else None
+        posterior = ranking.posterior or 0.0
+        enrolled = None if best is None else self._light(best.speaker)
+        answer = Identification(
+            best.speaker if best is not None and posterior >= needed else None,
+            -math.inf if best is None else best.llr,
+            posterior,
+            probe_warnings(probe, enrolled.warnings if enrolled else ()),
+            None if best is None else best.speaker,
+            needed,
+            sum(len(part) for part in parts),
+            probe.seconds if isinstance(probe, Speaker) else None,
+            prior,
+            float(cost_miss),
+            float(cost_fa),
+            self.backend.info.fingerprint,
         )
+        if self.audit:
+            self.note(answer)
+        return answer
+
+    def verify(
+        self,
+        name: str,
+        embedding: ArrayLike,
+        seconds: float | ArrayLike | None = None,
+        *,
+        prior: float,
+        cost_miss: float = 1.0,
+        cost_fa: float = 1.0,
+    ) -> Verification:
+        """Does this utterance come from the speaker of this id? As Backend.verify.
+
+        >>> gallery.verify("ann", call, 21.0, prior=0.5).speaker
+        'ann'
+        """
+        _, speaker = self._living(name)
+        backend = self._backend_of(speaker)
+        answer = backend.verify(
+            speaker, embedding, seconds, prior=prior, cost_miss=cost_miss, cost_fa=cost_fa
+        )
+        if self.audit:
+            self.note(answer)
+        return answer
+
+    def add_verified(
+        self,
+        name: str,
+        embedding: ArrayLike,
+        seconds: float | None = None,
+        *,
+        least_llr: float,
+        agree: float = 0.0,
+        source: str = "",
+        time: datetime | float | None = None,
+    ) -> Update:
+        """Add an utterance that was accepted to its speaker, if that is safe.
+
+        Its LLR with the speaker must reach `least_llr`, well above the threshold of a decision, and
+        with it among them every utterance of the speaker must reach `agree` against the others: one
+        that is like one recording only would pull the speaker towards somebody else.
+        """
+        least, floor = values.number(least_llr, "least_llr"), values.number(agree, "agree")
+        for _ in range(TRIES):
+            kept, speaker = self._living(name)
+            backend = self._backend_of(speaker)
+            llr = backend.verify(speaker, embedding, seconds, prior=0.5).llr
+            if llr < least:
+                return Update(False, llr, None, f"LLR {llr:.2f} is below {least:g}")
+            new = in_sessions(speaker.utterances, new_utterances(backend, embedding, seconds), None)
+            together = [*speaker.utterances, *(noted(it, source, time) for it in new)]
+            worst = min(coherence(backend, together, way_of(speaker, backend)))
+            if worst < floor:
+                reason = f"with it, an utterance agrees with the others by {worst:.2f} only"
+                return Update(False, llr, worst, reason)
+            put = [(name, self._made(name, speaker, together))]
+            try:
+                self._exchange([(name, kept.number)], put)
+            except Moved:
+                continue
+            return Update(True, llr, worst, "")
+        raise self._too_busy(name)
+
+    def note(self, answer: Verification | Identification) -> None:
+        """Leave a decision, such as one of Backend.verify, in the audit log."""
+        self._store.note([decision_of(answer)])
+
+    def decisions(
+        self, speaker: str | None = None, since: datetime | float = 0.0
+    ) -> list[Decision]:
+        """The audit log, oldest first: of a speaker, of what was decided since a time."""
+        begin = moment_of(since) or 0.0
+        return self._store.look(lambda it: it.decisions(speaker, begin))
 
     def blocks(self) -> tuple[Block, ...]:
         """All speakers as of now; what is returned does not change any more.
@@ -253,29 +358,29 @@ class Gallery:
             )
         return parts[0].blocks
 
-    def _snapshot(self) -> list[Part]:
+    def _snapshot(self, tags: Mapping[str, str] | None = None) -> list[Part]:
         """All speakers as of now, by their place; those of the gallery's own model first."""
-        parts = self._mirror.now().parts().items()
+        memory = self._mirror.now()
+        parts = (memory.parts() if not tags else self._tagged(memory, tags)).items()
         return [Part(self._number(place), blocks) for place, blocks in parts]
+
+    def _tagged(self, memory: Memory, tags: Mapping[str, str]) -> dict[str, tuple[Block, ...]]:
+        """Of what is in memory the speakers that have these tags, kept until something changes."""
+        asked = checked_tags(tags)
+        for name, value in asked.items():
+            if value is None:
+                raise InputError(f"tags: '{name}' has no value to look for")
+        key = tuple(sorted(asked.items()))
+        found = self._chosen.setdefault(memory, {})
+        if key not in found:
+            found[key] = memory.only(self._store.look(lambda it: it.tagged(asked)))
+        return found[key]
 
     def _number(self, place: str) -> int:
         """Of a place, "" being the gallery's own, in `places`."""
         if self.places is None:
             return 0
         return self.places.fingerprints.index(place or self.backend.info.fingerprint)
-
-    def _place_of(self, speaker: Speaker | ArrayLike, what: str) -> str:
-        """Fingerprint of the place's model; empty if it is the gallery's own."""
-        if not isinstance(speaker, Speaker):
-            return ""
-        if speaker.model in ("", self.backend.info.fingerprint):
-            return ""
-        if self.places is not None and speaker.model in self.places.fingerprints:
-            return speaker.model
-        way = "enrol again with this one"
-        if speaker.parent == self.backend.info.fingerprint:
-            way = "open the gallery with it as one of its places"
-        raise InputError(f"{what}: enrolled with another model; {way}")
 
     def _probe(self, probe: Speaker | ArrayLike) -> Float32:
         matrix = self._matrix(probe, "probe")
@@ -285,21 +390,3 @@ class Gallery:
                 "or search each by search_many"
             )
         return matrix
-
-    def _matrix(self, speaker: Speaker | ArrayLike, what: str) -> Float32:
-        self._place_of(speaker, what)
-        rows = speaker.voiceprints if isinstance(speaker, Speaker) else speaker
-        return self.backend.checked_voiceprints(rows, what)
-
-    def _packed(self, name: str, speaker: Speaker | ArrayLike) -> Entry:
-        what = f"speaker '{name}'"
-        matrix = self._matrix(speaker, what)
-        with np.errstate(over="ignore"):
-            stored = matrix.astype(self.storage)
-        if self.storage == "float16" and not np.isfinite(stored).all():
-            raise InputError(
-                f"speaker '{name}': {np.abs(matrix).max():g} is more than float16 can hold; make a "
-                "gallery with storage='float32'"
-            )
-        warnings = speaker.warnings if isinstance(speaker, Speaker) else ()
-        return Entry(stored.tobytes(), warnings, self._place_of(speaker, what))

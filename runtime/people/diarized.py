@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from dcaplda.runtime.decision import bayes_threshold
 from dcaplda.runtime.people.assignment import best_assignment
+from dcaplda.runtime.people.names import as_name
 
 if TYPE_CHECKING:
     from dcaplda.runtime.gallery.speakers import Gallery
@@ -57,6 +58,6 @@ def name_speakers(
     named = {}
     for row, (label, column) in enumerate(zip(speakers, best_assignment(gains), strict=True)):
         best = gains[row].max(initial=-np.inf) if column is None else gains[row, column]
-        speaker = None if column is None else names[column]
+        speaker = None if column is None else as_name(names[column])
         named[label] = Named(speaker, float(best + needed), probes[row].warnings)
     return named

@@ -1,25 +1,21 @@
 """SpeakerManager: add, search, verify, score, remove, with a prior in place of a raw threshold."""
 
-import re
 import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dcaplda.runtime.decision import bayes_threshold, check_costs, check_prior, log_odds
 from dcaplda.runtime.errors import InputError
-from dcaplda.runtime.values import LONGEST_ID, shown
+from dcaplda.runtime.people.names import as_id, as_name
+from dcaplda.runtime.values import shown
 
 if TYPE_CHECKING:
     from dcaplda.runtime.backend import Backend
     from dcaplda.runtime.gallery.speakers import Gallery
     from dcaplda.runtime.verification import Speaker, Verification
-
-# What no id of a gallery may hold, and the sign that stands for it.
-_ENCODED = re.compile(r"[%\s\x00-\x1f\x7f-\x9f]")
 
 
 class SpeakerManager:
@@ -73,7 +69,7 @@ class SpeakerManager:
     def __iter__(self) -> Iterator[str]:
         with self._lock:
             names = list(self._people)
-        return iter(names) if self.gallery is None else map(unquote, self.gallery)
+        return iter(names) if self.gallery is None else map(as_name, self.gallery)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self._get(name) is not None
@@ -86,7 +82,7 @@ class SpeakerManager:
     ) -> bool:
         """Enrol a speaker from one embedding or a list of them; False if the name is taken."""
         made = self.backend.enroll(np.asarray(embeddings), seconds)
-        key = _key(name)
+        key = as_id(name)
         if self.gallery is not None:
             if key in self.gallery:
                 return False
@@ -100,7 +96,7 @@ class SpeakerManager:
         if self.gallery is not None:
             if name not in self:
                 return False
-            self.gallery.remove(_key(name))
+            self.gallery.remove(as_id(name))
             return True
         with self._lock:
             return self._people.pop(name, None) is not None
@@ -142,9 +138,11 @@ class SpeakerManager:
         if threshold is not None:
             return names[best] if llrs[best] >= threshold else ""
         if self.gallery is not None:
-            costs = {"cost_miss": self._cost_miss, "cost_fa": self._cost_fa}
-            found = self.gallery.identify(probe, prior=self.prior, **costs).speaker
-            return "" if found is None else unquote(found)
+            miss, fa = self._cost_miss, self._cost_fa
+            found = self.gallery.identify(
+                probe, prior=self.prior, cost_miss=miss, cost_fa=fa
+            ).speaker
+            return "" if found is None else as_name(found)
         # Nobody has LLR 0, and all others share the prior.
         logits = np.append(llrs + log_odds(self.prior) - np.log(len(llrs)), 0.0)
         top = logits.max()
@@ -155,7 +153,7 @@ class SpeakerManager:
     def _best(self, probe: "Speaker") -> tuple[list[str], NDArray[np.float64]]:
         assert self.gallery is not None
         found = self.gallery.search(probe, 1)
-        return [unquote(it.speaker) for it in found], np.array([it.llr for it in found])
+        return [as_name(it.speaker) for it in found], np.array([it.llr for it in found])
 
     def _llrs(self, probe: "Speaker") -> tuple[list[str], NDArray[np.float64]]:
         """Everybody in memory, and the LLR with each."""
@@ -170,7 +168,7 @@ class SpeakerManager:
         return list(people), sums / counts
 
     def _get(self, name: str) -> "Speaker | None":
-        return self._people.get(name) if self.gallery is None else self.gallery.get(_key(name))
+        return self._people.get(name) if self.gallery is None else self.gallery.get(as_id(name))
 
     def _verified(self, name: str, embedding: ArrayLike, seconds: float | None) -> "Verification":
         speaker = self._get(name)
@@ -178,10 +176,3 @@ class SpeakerManager:
             raise InputError(f"no speaker {shown(name)} here; add it first")
         costs = {"cost_miss": self._cost_miss, "cost_fa": self._cost_fa}
         return self.backend.verify(speaker, embedding, seconds, prior=self.prior, **costs)
-
-
-def _key(name: str) -> str:
-    """The id of a name in a gallery, where ids are one word: blanks become %20."""
-    if not isinstance(name, str) or not name.strip() or len(name.encode()) * 3 >= LONGEST_ID:
-        raise InputError(f"speaker name {shown(name)}: expected text")
-    return _ENCODED.sub(lambda m: "".join(f"%{byte:02X}" for byte in m[0].encode()), name)

@@ -18,6 +18,7 @@ from dcaplda.runtime.errors import TableError
 from dcaplda.runtime.tables.entries import entries
 from dcaplda.runtime.tables.formats.registry import VectorFormat, find_format, has_kaldi_prefix
 from dcaplda.runtime.tables.object_format import OBJECT, decoded, locate_vector
+from dcaplda.runtime.tables.scp import read_scp
 from dcaplda.runtime.tables.specifiers import Buffer, kaldi_specifier, parse_rspecifier
 from dcaplda.runtime.tables.vector_format import Broken, Span, values
 
@@ -65,6 +66,16 @@ def read_vectors(
     if skipped and not rows.ids:
         raise TableError(f"'{rspecifier}': no entry can be read; the first: {skipped[0]}")
     return VectorTable(rspecifier, rows.ids, rows.finished(), skipped)
+
+
+def vector_ids(rspecifier: str) -> list[str]:
+    """The ids of a table, in its order; of an scp or archive no vector is held for it."""
+    if find_format(rspecifier) is not None:
+        return read_vectors(rspecifier).ids
+    specifier = parse_rspecifier(kaldi_specifier(rspecifier))
+    if specifier.kind == "scp":
+        return list(read_scp(specifier))
+    return [key for key, _, _ in entries(specifier, "", [])[1]]
 
 
 def names_vectors(text: str) -> bool:

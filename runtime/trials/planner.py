@@ -21,16 +21,20 @@ PAIR_COST = 30
 """How many cells of a tile cost as much as one gathered pair (bench/compare.py measures it)."""
 PAIRS_AT_ONCE = 256
 """Pairs per call: two sides of so many voiceprints stay in a core's cache."""
-STRIP_COLUMNS = 16 * COLUMNS
+STRIP_COLUMNS = 32 * COLUMNS
 """Widest part of a block held at once: 32 MB of LLRs."""
 
 
 @dataclass(frozen=True)
 class Scorers:
-    """How to compare voiceprints: tile by tile, or row by row."""
+    """How to compare voiceprints: tile by tile, or row by row.
+
+    `tile` takes rows that `prepare` made of enrolments.
+    """
 
     tile: Tile
     pairs: Tile
+    prepare: Callable[[Float32], Float32] = np.asarray
 
 
 @dataclass(frozen=True)
@@ -144,7 +148,7 @@ def _score_dense(
         if not len(columns[inside]):
             continue
         side = test[begin:end] if everything else test[block.columns[begin:end]]
-        strip = _strip(scorers.tile, rows, side)
+        strip = _strip(scorers, rows, side)
         if not trials.single:
             strip = _model_means(strip, starts)
         flat = models[inside] * (end - begin) + (columns[inside] - begin)
@@ -152,13 +156,14 @@ def _score_dense(
     return llrs
 
 
-def _strip(tile: Tile, enroll: Float32, test: Float32) -> Float32:
+def _strip(scorers: Scorers, enroll: Float32, test: Float32) -> Float32:
     """All rows against all tests of a block, tile by tile."""
     strip = np.empty((len(enroll), len(test)), dtype=np.float32)
     for row in range(0, len(enroll), ROWS):
+        ready = scorers.prepare(enroll[row : row + ROWS])
         for column in range(0, len(test), COLUMNS):
             cell = slice(row, row + ROWS), slice(column, column + COLUMNS)
-            strip[cell] = tile(enroll[cell[0]], test[cell[1]])
+            strip[cell] = scorers.tile(ready, test[cell[1]])
     return strip
 
 

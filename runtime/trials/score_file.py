@@ -1,6 +1,8 @@
 """Score files: `enroll test llr`, one line per trial, in the order of the trials."""
 
 import io
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,8 +49,13 @@ def write_scores(
             }
             if decisions is not None:
                 columns["decision"] = verdicts.gather(decisions[part].astype(np.uint8))
-            lines = io.BytesIO()
-            pl.DataFrame(columns).write_csv(
-                lines, include_header=False, separator=" ", quote_style="never"
-            )
-            stream.write(lines.getbuffer())
+            stream.write(format_lines(columns))
+
+
+def format_lines(columns: Mapping[str, Any]) -> memoryview:
+    """Columns as lines of words; a float is the shortest decimal that reads back as the same."""
+    import polars as pl
+
+    lines = io.BytesIO()
+    pl.DataFrame(columns).write_csv(lines, include_header=False, separator=" ", quote_style="never")
+    return lines.getbuffer()

@@ -1,6 +1,7 @@
 """Dense comparison in tiles that stay in a core's cache, by as many threads as asked for."""
 
 import collections
+import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
@@ -13,8 +14,14 @@ Tile = Callable[[Float32, Float32], Float32]
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
-ROWS, COLUMNS = 512, 1024
-"""Size of a tile: its LLRs and the forms that they are made of take about 10 MB."""
+ROWS, COLUMNS = 512, 512
+"""Size of a tile: the LLRs, and each form that they are made of, take 1 MB, a core's cache. Larger
+ones wait for memory between the products, smaller ones pack the same tests too often."""
+
+
+def available_threads() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def run_jobs(work: Callable[[Job], Result], jobs: Iterable[Job], threads: int) -> Iterator[Result]:

@@ -25,6 +25,8 @@ DIFFERENT = {
     ("train-backend", "config"): "a recipe, which the tool reads itself",
     ("train-backend", "seed"): "not given, it is the recipe's",
     ("compute-durations", "frame_shift"): "its inputs are frames, so there always is one",
+    ("score-pairs", "num_parts"): "its parts are no lines",
+    ("score-pairs", "top_k"): "of everybody, unless a number is given",
     ("search-speakers", "prior"): "that the speaker is enrolled at all, not that of one trial",
     ("cluster-utterances", "prior"): "of two utterances of a recording, so it has a default",
     ("calibrate-scores", "prior"): "weighs the fit, so it has a default",

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 TOOLS = (
     "extract-embeddings",
     "score-trials",
+    "score-pairs",
     "compute-durations",
     "copy-vectors",
     "enroll-speakers",
@@ -23,9 +24,13 @@ TOOLS = (
     "make-trials",
     "adapt-backend",
     "search-speakers",
+    "migrate-gallery",
+    "export-gallery",
+    "import-gallery",
     "calibrate-scores",
 )
 PAGES = ("docs/cli.md", "docs/kaldi.md", "docs/wespeaker.md", "docs/metrics.md", "docs/recipe.md")
+PAGES += ("docs/galleries.md",)
 PAGES += (
     "docs/diarization.md",
     "docs/audio.md",

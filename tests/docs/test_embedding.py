@@ -1,4 +1,4 @@
-"""The examples of docs/embedding.md run, and docs/formats.md has the names of the graphs."""
+"""The examples of docs/embedding.md and docs/galleries.md run; formats.md names graphs' inputs."""
 
 import doctest
 import re
@@ -18,7 +18,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 STATISTICS = {"statistics": {"durations": {"min": 10.0, "max": 240.0}}}
 
 
-def test_the_examples_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", ["embedding.md", "galleries.md"])
+def test_the_examples_run(tmp_path: Path, page: str) -> None:
     """Ann's calls are alike, and she is the one whom the random model finds most like herself."""
     export_model(random_model("d-plda-dsd"), tmp_path / "model", STATISTICS)
     backend = Backend.load(tmp_path / "model")
@@ -37,7 +38,9 @@ def test_the_examples_run(tmp_path: Path) -> None:
         "bobs_voiceprints": prints[others[0]],
         "eves_voiceprints": prints[others[-1]],
     }
-    found = doctest.testfile(str(DOCS / "embedding.md"), module_relative=False, globs=names)
+    found = doctest.testfile(
+        str(DOCS / page), module_relative=False, globs=names, optionflags=doctest.ELLIPSIS
+    )
     assert found.attempted > 10
     assert found.failed == 0
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from golden import EXTRACTS
 from joint_models import joint_bundle
+from onnx.reference import ReferenceEvaluator
 from random_models import DIM, random_model
 
 from dcaplda.bin.calibrate_scores import main as calibrate
@@ -92,6 +93,26 @@ def test_every_way_gives_calibrated_llrs(tmp_path, rng, sources, name, score_map
     assert one != other
 
 
+@pytest.mark.parametrize("score_map", [AFFINE, TIMED], ids=["affine", "durations"])
+def test_calibrated_graphs_run_elsewhere(tmp_path, rng, sources, score_map) -> None:
+    """voiceprint, average and compare in the reference evaluator, within 1e-4 of onnxruntime."""
+    write_calibrated(sources["full"], tmp_path / "b", score_map, {})
+    backend = Backend.load(tmp_path / "b")
+    graphs = {
+        name: ReferenceEvaluator(str(tmp_path / "b" / f"{name}.onnx"))
+        for name in ("voiceprint", "average", "compare")
+    }
+    x, seconds = rng.standard_normal((5, DIM)).astype(np.float32), np.float32([3, 9, 40, 2, 7])
+    inputs = {"embeddings": x, "durations": seconds}
+    (prints,) = graphs["voiceprint"].run(None, inputs)
+    (means,) = graphs["average"].run(None, {**inputs, "groups": np.array([0, 0, 1, 2, 2])})
+    (llrs,) = graphs["compare"].run(None, {"enroll": means, "test": prints})
+    expected = backend.compare(
+        backend.voiceprints(x, seconds, groups=[0, 0, 1, 2, 2]), backend.voiceprints(x, seconds)
+    )
+    np.testing.assert_allclose(llrs, expected, atol=1e-4, rtol=1e-5)
+
+
 def test_joint_models_and_second_durations_are_refused(tmp_path, sources) -> None:
     with pytest.raises(Exception, match="a joint model is calibrated by its training"):
         write_calibrated(joint_bundle(tmp_path / "joint"), tmp_path / "b", AFFINE, {})
@@ -138,6 +159,30 @@ def test_the_tool_finds_how_durations_act(tmp_path, sources, timed_trials) -> No
         for name in ("out", "plain")
     ]
     assert told[0]["cllr"] < told[1]["cllr"]
+
+
+def test_models_have_the_geometric_mean_of_their_seconds(tmp_path, sources, timed_trials) -> None:
+    """Enrolment names that no table of durations knows, but --spk2utt does."""
+    trials, scores, durations, *_ = timed_trials
+    common = ["--prior=0.5", f"--bundle={sources['plda']}"]
+    files = [str(trials), str(scores)]
+    (tmp_path / "spk2utt").write_text("".join(f"m{i} u{i} a{i} b{i}\n" for i in range(80)))
+    told = dict(line.split() for line in durations.read_text().splitlines())
+    more = "".join(
+        f"a{i} {2 * float(told[f'u{i}'])}\nb{i} {0.5 * float(told[f'u{i}'])}\n" for i in range(80)
+    )
+    durations.write_text(durations.read_text() + more)
+    assert calibrate([f"--durations={durations}", *common, *files, str(tmp_path / "one")]) == 0
+    for path in (trials, scores):
+        lines = path.read_text().splitlines()
+        path.write_text("".join(f"m{line[1:]}\n" for line in lines))
+    options = [f"--durations={durations}", f"--spk2utt={tmp_path}/spk2utt"]
+    assert calibrate([*options, *common, *files, str(tmp_path / "two")]) == 0
+    one, two = (
+        json.loads((tmp_path / name / "model.json").read_text())["calibration"]["scored_by"]
+        for name in ("one", "two")
+    )
+    assert one["scale"] == pytest.approx(two["scale"]) and one["cllr"] == pytest.approx(two["cllr"])
 
 
 def test_bad_requests_are_one_line(tmp_path, sources, timed_trials, capsys) -> None:

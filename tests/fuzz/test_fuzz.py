@@ -58,7 +58,7 @@ def unchecked_graphs(monkeypatch) -> None:
 
 
 def unchecked_speakers(monkeypatch) -> None:
-    from dcaplda.runtime.gallery import store, sums
+    from dcaplda.runtime.gallery.database import store, sums
 
     monkeypatch.setattr(sums, "check_sum", lambda *arguments: None)
     monkeypatch.setattr(store, "check_sum", lambda *arguments: None)

@@ -8,6 +8,7 @@ from bundles import edit_manifest, put_right
 from random_models import DIM, random_model
 
 from dcaplda.export import parity
+from dcaplda.export.bundle_writer import export_model
 from dcaplda.runtime import Backend, BundleError, DcapldaError, InputError
 
 pytestmark = pytest.mark.torch
@@ -228,3 +229,30 @@ def test_damaged_bundle_is_refused(small_bundle: Path, tmp_path, kind: str, mess
 def test_missing_directory_is_refused(tmp_path) -> None:
     with pytest.raises(BundleError, match="has no model.json"):
         Backend.load(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("variant", ["plda", "plda-dd", "d-plda-dsd"])
+def test_two_steps_give_the_llrs_of_one(tmp_path, variant):
+    export_model(random_model(variant), tmp_path / "bundle")
+    backend = Backend.load(tmp_path / "bundle", threads=1)
+    x, seconds = parity.random_side(DIM, 700, seed=3)
+    prints = backend.voiceprints(x, seconds)
+    once = backend.tile(prints, prints)
+    twice = backend.prepared_tile(backend.prepared(prints), prints)
+    np.testing.assert_allclose(twice, once, atol=1e-5, rtol=1e-5)
+    np.testing.assert_allclose(backend.compare(prints, prints), once, atol=1e-5, rtol=1e-5)
+
+
+def test_a_bundle_of_before_compares_in_one_step(tmp_path):
+    export_model(random_model("d-plda-dsd"), tmp_path / "bundle")
+    new = Backend.load(tmp_path / "bundle", threads=1)
+    edit_manifest(
+        tmp_path / "bundle", lambda m: [m["graphs"].pop(name) for name in ("prepare", "tile")]
+    )
+    old = Backend.load(tmp_path / "bundle", threads=1)
+    assert not {"prepare", "tile"} & old.info.further_graphs
+    x, seconds = parity.random_side(DIM, 30, seed=3)
+    prints = old.voiceprints(x, seconds)
+    np.testing.assert_allclose(
+        old.compare(prints, prints), new.compare(prints, prints), atol=1e-5, rtol=1e-5
+    )

@@ -1,5 +1,6 @@
 """Several utterances through the graphs against the closed form, and speakers that change."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -198,12 +199,37 @@ def one_line(error: pytest.ExceptionInfo) -> str:
     return str(error.value)
 
 
-def test_a_speaker_of_several_voiceprints_cannot_change(backend: Backend) -> None:
-    ann = backend.enroll(*utterances(3, 1), multi_enroll="scores")
-    for change in (backend.add_utterances, backend.remove_utterances):
-        with pytest.raises(InputError, match="3 voiceprints; enrol with") as error:
-            change(ann, *utterances(1, 1))
-        one_line(error)
+@pytest.mark.parametrize(("kind", "way"), [("plain", "scores"), ("backend", "scores")])
+def test_a_speaker_of_several_voiceprints_gets_one_more_and_gives_it_back(
+    request, kind: str, way: str
+) -> None:
+    """Bit for bit: as if enrolled with all, and as before."""
+    backend, (x, d) = request.getfixturevalue(kind), utterances(4, 1)
+    ann = backend.enroll(x[:3], d[:3], multi_enroll=way)
+    more = backend.add_utterances(ann, x[3], d[3])
+    whole = backend.enroll(x, d, multi_enroll=way)
+    np.testing.assert_allclose(more.voiceprints, whole.voiceprints, rtol=1e-5, atol=1e-5)
+    assert (more.model, more.warnings) == (whole.model, whole.warnings)
+    back = backend.remove_utterances(more, x[3], d[3])
+    assert back.voiceprints.tobytes() == ann.voiceprints.tobytes()
+    assert back.seconds == pytest.approx(float(d[:3].sum()))
+    with pytest.raises(InputError, match="embedding 0 is none of its utterances") as error:
+        backend.remove_utterances(ann, x[3], d[3])
+    one_line(error)
+    with pytest.raises(InputError, match="at least one must stay"):
+        backend.remove_utterances(ann, x[:3], d[:3])
+
+
+def test_averaged_inputs_are_averaged_again(plain: Backend) -> None:
+    x, d = utterances(4, 1)
+    ann = plain.enroll(x[:3], d[:3], multi_enroll="voiceprints")
+    more = plain.add_utterances(ann, x[3], d[3])
+    whole = plain.enroll(x, d, multi_enroll="voiceprints")
+    assert more.voiceprints.tobytes() == whole.voiceprints.tobytes()
+    bare = Speaker(ann.voiceprints, (), ann.model, utterances=ann.utterances[:1], way=ann.way)
+    lost = replace(bare, utterances=tuple(replace(it, embedding=None) for it in ann.utterances))
+    with pytest.raises(InputError, match="takes the embeddings of all utterances; keep them"):
+        plain.add_utterances(lost, x[3], d[3])
 
 
 def test_the_last_utterance_stays(backend: Backend) -> None:
@@ -236,8 +262,7 @@ def test_a_model_that_is_not_joint_says_so(plain: Backend) -> None:
         lambda: plain.enroll(*utterances(2, 1), multi_enroll="joint"),
         lambda: plain.verify(ann, *utterances(2, 2), prior=0.1),
         lambda: plain.evidence(ann, prior=0.1),
-        lambda: plain.add_utterances(ann, *utterances(1, 2)),
-        lambda: plain.remove_utterances(ann, *utterances(1, 2)),
+        lambda: plain.add_utterances(ann, *utterances(1, 2), sessions=["a"]),
     ):
         with pytest.raises(InputError, match="was not trained for several utterances") as error:
             use()

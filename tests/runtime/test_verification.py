@@ -15,7 +15,7 @@ import dcaplda.runtime.backend
 import dcaplda.runtime.gallery.speakers
 import dcaplda.runtime.people.diarized
 import dcaplda.runtime.people.manager
-import dcaplda.runtime.verification
+import dcaplda.runtime.records.speaker
 from dcaplda.export import parity
 from dcaplda.export.bundle_writer import export_model
 from dcaplda.runtime import Backend, InputError
@@ -238,7 +238,7 @@ def test_threshold_is_equation_3() -> None:
     "module",
     [
         dcaplda.runtime.backend,
-        dcaplda.runtime.verification,
+        dcaplda.runtime.records.speaker,
         dcaplda.runtime.gallery.speakers,
         dcaplda.runtime.people.manager,
         dcaplda.runtime.people.diarized,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dcaplda.runtime.errors import InputError
-from dcaplda.train.data.labelled import TrainingData
+from dcaplda.train.data.labelled import TrainingData, row_chunks
 
 LEAST_PEOPLE = 4
 """Two folds of people, each with nontarget trials of its own."""
@@ -76,8 +76,10 @@ def refuse_nonsense(data: TrainingData, facts: Facts, place: str) -> None:
             "needed, and some dozens for a result worth having"
         )
     x = data.embeddings
-    spread = float(np.sqrt(x.var(axis=0, dtype=np.float64).sum()))
-    if spread <= SAME * float(np.linalg.norm(x.mean(axis=0, dtype=np.float64))):
+    mean = x.mean(axis=0, dtype=np.float64)
+    squares = sum(float(((x[rows] - mean) ** 2).sum()) for rows in row_chunks(len(x)))
+    spread = float(np.sqrt(squares / len(x)))
+    if spread <= SAME * float(np.linalg.norm(mean)):
         raise InputError(
             f"{place}: all {len(x)} embeddings are the same ('{data.ids[0]}' and "
             f"'{data.ids[-1]}', for example); was the extractor given its input?"

@@ -20,7 +20,9 @@ def load_training_data(
     labels = read_labels(directory, section, need_durations)
     table = read_vectors(vectors, section.scp_root)
     guess = complete(table.ids, table.matrix, labels, section)
-    data = assemble(table.ids, table.matrix, guess.labels, section.allow_shared_sessions)
+    data = assemble(
+        table.ids, table.matrix, guess.labels, section.allow_shared_sessions, in_place=True
+    )
     return replace(data, notes=guess.notes)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from dcaplda.runtime.errors import InputError
 from dcaplda.train.data.batches import Batch
-from dcaplda.train.data.labelled import TrainingData
+from dcaplda.train.data.labelled import TrainingData, row_chunks
 from dcaplda.train.recipe.sections import BatchSection
 
 Float32 = NDArray[np.float32]
@@ -42,7 +42,7 @@ class Disturber:
         self.section = section
         self.seconds = data.seconds.astype(np.float32)
         self.centre = data.embeddings.mean(axis=0, dtype=np.float64).astype(np.float32)
-        self.spread = data.embeddings.std(axis=0)
+        self.spread = _spread(data.embeddings, self.centre)
         self.within = _within_factor(data) if section.short_noise else None
         if section.short_noise and np.isnan(self.seconds).any():
             raise InputError("batch.short_noise needs the durations of all training utterances")
@@ -109,12 +109,25 @@ class Disturber:
         return embeddings, seconds
 
 
+def _spread(x: Float32, centre: Float32) -> Float32:
+    """Standard deviation of each value."""
+    squares = np.zeros(x.shape[1])
+    for rows in row_chunks(len(x)):
+        squares += ((x[rows] - centre).astype(np.float64) ** 2).sum(axis=0)
+    return np.sqrt(squares / len(x)).astype(np.float32)
+
+
 def _within_factor(data: TrainingData) -> Float32:
     """F with F'F = the covariance of vectors around their speakers' means."""
     counts = np.bincount(data.speaker).astype(np.float64)
-    sums = np.zeros((len(counts), data.embeddings.shape[1]))
-    np.add.at(sums, data.speaker, data.embeddings)
-    rest = data.embeddings - (sums / counts[:, None])[data.speaker]
-    covariance = rest.T @ rest / max(len(rest) - len(counts), 1)
+    x = data.embeddings
+    sums = np.zeros((len(counts), x.shape[1]))
+    for rows in row_chunks(len(x)):
+        np.add.at(sums, data.speaker[rows], x[rows])
+    means, covariance = sums / counts[:, None], np.zeros((x.shape[1], x.shape[1]))
+    for rows in row_chunks(len(x)):
+        rest = x[rows] - means[data.speaker[rows]]
+        covariance += rest.T @ rest
+    covariance /= max(len(x) - len(counts), 1)
     values, vectors = np.linalg.eigh(covariance)
     return (np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T).astype(np.float32)

@@ -7,9 +7,20 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from dcaplda.runtime import checks
 from dcaplda.runtime.errors import InputError
 
 Index = NDArray[np.int32]
+_COLUMNS = 16
+"""Columns ordered at a time: a line of the cache, and a thirtieth of embeddings of 512."""
+
+CHUNK = 1 << 13
+"""Rows that are worked on together, where a copy of all would take as much memory as there is."""
+
+
+def row_chunks(count: int) -> list[slice]:
+    """All rows, a chunk at a time."""
+    return [slice(first, first + CHUNK) for first in range(0, count, CHUNK)]
 
 
 @dataclass(frozen=True)
@@ -70,13 +81,17 @@ class TrainingData:
                 group[group == group[other[1]]] = group[one[1]]
         return np.unique(group, return_inverse=True)[1].astype(np.int32)
 
-    def subset(self, rows: NDArray[np.integer]) -> "TrainingData":
-        """These rows (in rising order), labels renumbered without holes."""
+    def subset(self, rows: NDArray[np.integer], vectors: bool = True) -> "TrainingData":
+        """These rows (in rising order), labels renumbered without holes.
+
+        Without `vectors` there are none in it, for those who look at labels or take vectors from
+        the whole: there may be gigabytes of them.
+        """
         speakers, speaker = np.unique(self.speaker[rows], return_inverse=True)
         domains, domain = np.unique(self.domain[rows], return_inverse=True)
         return TrainingData(
             ids=[self.ids[row] for row in rows],
-            embeddings=self.embeddings[rows],
+            embeddings=self.embeddings[rows] if vectors else self.embeddings[:0],
             seconds=self.seconds[rows],
             speaker=speaker.astype(np.int32),
             identity=self.identity[rows],
@@ -87,11 +102,11 @@ class TrainingData:
             speaker_names=[self.speaker_names[s] for s in speakers],
         )
 
-    def one_per_recording(self) -> "TrainingData":
-        """One utterance of each recording: chunks of it say the same about session and channel."""
+    def one_per_recording(self) -> NDArray[np.int64]:
+        """Rows of one utterance of each recording: chunks of it say the same about its channel."""
         order = np.random.default_rng(0).permutation(len(self.ids))
         _, first = np.unique(self.recording[order], return_index=True)
-        return self.subset(np.sort(order[first]))
+        return np.sort(order[first])
 
     def summary(self) -> list[str]:
         """Lines for the log: what there is per domain, and what was dropped."""
@@ -129,8 +144,11 @@ def assemble(
     embeddings: NDArray[np.float32],
     labels: Labels,
     allow_shared_sessions: bool = False,
+    in_place: bool = False,
 ) -> TrainingData:
     """Join vectors and labels, drop what cannot be used and count it.
+
+    With `in_place` the vectors are ordered where they lie, and are the caller's no more.
 
     Dropped are utterances without vector, speaker, session or duration, and speakers with one
     session in their domain. An utterance without a domain, where others have one, and a
@@ -171,7 +189,7 @@ def assemble(
     keep.sort(key=lambda i: (classes[i], sessions[i], ids[rows[i]]))
     chosen = [rows[i] for i in keep]
     names = [ids[row] for row in chosen]
-    matrix = embeddings[chosen]
+    matrix = _ordered(embeddings, np.array(chosen), in_place)
     _refuse_bad_vectors(labels.place, names, matrix)
     recordings = [
         labels.recording[name] if labels.recording else f"{domains[i]}\0{sessions[i]}"
@@ -192,6 +210,20 @@ def assemble(
         speaker_names=[name.replace("\0", ":") for name in class_names],
         dropped=dict(dropped),
     )
+
+
+def _ordered(
+    matrix: NDArray[np.float32], rows: NDArray[np.int64], in_place: bool
+) -> NDArray[np.float32]:
+    """These rows, in this order, without a second matrix if it can be."""
+    if np.array_equal(rows, np.arange(len(matrix))):
+        return matrix
+    if not in_place or not matrix.flags.writeable:
+        return matrix[rows]
+    for first in range(0, matrix.shape[1], _COLUMNS):
+        columns = slice(first, first + _COLUMNS)
+        matrix[: len(rows), columns] = matrix[rows, columns]
+    return matrix[: len(rows)]
 
 
 def _unusable(name: str, labels: Labels) -> str:
@@ -239,7 +271,7 @@ def _refuse_shared_sessions(place: str, speakers: list[str], sessions: list[str]
 
 
 def _refuse_bad_vectors(place: str, names: list[str], matrix: NDArray[np.float32]) -> None:
-    norms = np.linalg.norm(matrix, axis=1)
+    norms = checks.lengths(matrix)
     bad = np.flatnonzero(~np.isfinite(norms) | (norms == 0))
     if bad.size:
         kind = "all zeros" if norms[bad[0]] == 0 else "not finite"

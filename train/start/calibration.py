@@ -138,7 +138,7 @@ def score_calibration_trials(
         chosen = np.intersect1d(rows, part.rows)
         if not chosen.size:
             continue
-        held_out = fit_generative(data.subset(part.others), section, generative.lda_dim, [])
+        held_out = fit_generative(data, section, generative.lda_dim, [], part.others)
         batch = make_batch(data, chosen, weights, groups)
         _gather(held_out, data, batch, mass, evenly, found)
     if not (found[0].scores and found[1].scores):

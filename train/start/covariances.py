@@ -5,7 +5,9 @@ number c_s per class. An integer weight is worth that many copies of the class, 
 speaker of its own.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,29 @@ CHUNK = 1 << 15
 SINGULAR = 1e-7
 # What is added then, as a share of the mean variance.
 RESCUE = 1e-3
+
+
+class Rows(Protocol):
+    """Vectors that are read a chunk at a time: a matrix, or `Mapped`."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and columns."""
+
+    def __getitem__(self, rows: slice, /) -> NDArray[np.floating]:
+        """Some rows."""
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """Rows that are computed when they are asked for, so that they never are in memory all."""
+
+    shape: tuple[int, int]
+    chunk: Callable[[slice], NDArray[np.floating]]
+
+    def __getitem__(self, rows: slice) -> NDArray[np.floating]:
+        """Some rows."""
+        return self.chunk(rows)
 
 
 @dataclass(frozen=True)
@@ -42,7 +67,7 @@ class Covariances:
 
 
 def weighted_covariances(
-    vectors: NDArray[np.floating], classes: Labels, weights: Array | None = None
+    vectors: Rows, classes: Labels, weights: Array | None = None
 ) -> Covariances:
     """Eq. 5-7 before inversion, in float64; `classes` counts from 0 without holes.
 
@@ -53,24 +78,28 @@ def weighted_covariances(
     if counts.min(initial=1.0) == 0:
         raise ValueError("a class without vectors")
     weights = np.ones_like(counts) if weights is None else np.asarray(weights, dtype=np.float64)
-    means = class_sums(vectors, classes, counts.size) / counts[:, None]
+    means = class_sums(vectors, classes, counts.size)
+    means /= counts[:, None]
     mass = weights * counts
     mean = mass @ means / mass.sum()
-    spread = means - mean
-    between = (spread * mass[:, None]).T @ spread / mass.sum()
+    between = np.zeros((mean.size, mean.size))
+    for rows in _chunks(len(means)):
+        spread = means[rows] - mean
+        between += (spread * mass[rows, None]).T @ spread
+    between /= mass.sum()
     within = np.zeros_like(between)
-    for rows in _chunks(len(vectors)):
+    for rows in _chunks(vectors.shape[0]):
         residual = vectors[rows].astype(np.float64) - means[classes[rows]]
         within += (residual * weights[classes[rows], None]).T @ residual
     return Covariances(mean, between, within / mass.sum(), means, counts, weights)
 
 
-def class_sums(vectors: NDArray[np.floating], classes: Labels, n_classes: int) -> Array:
+def class_sums(vectors: Rows, classes: Labels, n_classes: int) -> Array:
     """Sum of the vectors of each class, in float64; (n, D) -> (n_classes, D)."""
     from scipy.sparse import csr_matrix
 
     sums = np.zeros((n_classes, vectors.shape[1]))
-    for rows in _chunks(len(vectors)):
+    for rows in _chunks(vectors.shape[0]):
         chosen = classes[rows]
         ones = np.ones(len(chosen))
         place = (chosen, np.arange(len(chosen)))

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from dcaplda.train.data.labelled import TrainingData
 from dcaplda.train.recipe.sections import InitSection
-from dcaplda.train.start.covariances import Array, invertible, weighted_covariances
+from dcaplda.train.start.covariances import Array, Mapped, Rows, invertible, weighted_covariances
 from dcaplda.train.start.lda import Lda, fit_lda
 from dcaplda.train.start.offset_plda import class_weights, offset_form, offset_statistics
 from dcaplda.train.start.plda import PldaForm
@@ -49,27 +49,50 @@ def projected(embeddings: NDArray[np.floating], weight: Array, bias: Array) -> A
 
 
 def fit_generative(
-    data: TrainingData, section: InitSection, lda_dim: int, notes: list[str]
+    data: TrainingData,
+    section: InitSection,
+    lda_dim: int,
+    notes: list[str],
+    rows: NDArray[np.integer] | None = None,
 ) -> Generative:
-    """LDA, then PLDA on the projected and length-normalised vectors."""
+    """LDA, then PLDA on the projected and length-normalised vectors, of all rows or of some.
+
+    Of either no more than a chunk is made at a time.
+    """
+    whole = data
+    if rows is not None:
+        data = whole.subset(rows, vectors=False)
     if section.subset == "one-per-recording":
-        data = data.one_per_recording()
+        chosen = data.one_per_recording()
+        data = data.subset(chosen, vectors=False)
+        rows = chosen if rows is None else rows[chosen]
+    vectors: Rows = whole.embeddings
+    if rows is not None:
+        taken, shape = rows, (len(rows), whole.embeddings.shape[1])
+        vectors = Mapped(shape, lambda r: whole.embeddings[taken[r]])
     classes: NDArray[np.integer] = data.speaker
     if section.classes == "identity":
         classes = np.unique(data.identity, return_inverse=True)[1]
     if section.domain_offsets:
-        return _fit_with_offsets(data, classes, section, lda_dim, notes)
+        return _fit_with_offsets(vectors, data, classes, section, lda_dim, notes)
     weights = class_weights(data, classes, section.balance)
-    covariances = weighted_covariances(data.embeddings, classes, weights)
+    covariances = weighted_covariances(vectors, classes, weights)
     lda = fit_lda(covariances, section.lda_shrinkage, notes, section.lda_scale)
-    w = projected(data.embeddings, *lda.first(lda_dim))
+    w = _mapped(vectors, *lda.first(lda_dim))
     statistics = weighted_covariances(w, classes, weights)
     plda = fit_two_covariance(statistics, section.em_iterations, section.em_min_divergence, notes)
     plda = plda.shrunk(section.shrinkage, section.shrinkage_between)
     return Generative(lda, lda_dim, plda, plda.form(notes))
 
 
+def _mapped(vectors: Rows, weight: Array, bias: Array) -> Mapped:
+    """w of eq. 4, row by row when it is asked for."""
+    shape = vectors.shape[0], len(bias)
+    return Mapped(shape, lambda rows: projected(vectors[rows], weight, bias))
+
+
 def _fit_with_offsets(
+    vectors: Rows,
     data: TrainingData,
     classes: NDArray[np.integer],
     section: InitSection,
@@ -77,10 +100,10 @@ def _fit_with_offsets(
     notes: list[str],
 ) -> Generative:
     """The same with the domains' offsets apart from the speakers (offset_plda.py)."""
-    raw = offset_statistics(data.embeddings, data, classes, section.balance)
+    raw = offset_statistics(vectors, data, classes, section.balance)
     around = replace(raw.around, within=raw.around.within + section.lda_group_offset * raw.groups)
     lda = fit_lda(around, section.lda_shrinkage, notes, section.lda_scale)
-    w = projected(data.embeddings, *lda.first(lda_dim))
+    w = _mapped(vectors, *lda.first(lda_dim))
     found = offset_statistics(w, data, classes, section.balance)
     mean = found.around.mean
     # The vectors that these covariances describe are around 0.

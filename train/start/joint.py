@@ -10,7 +10,7 @@ from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.joint.place import difference_scores
 from dcaplda.runtime.joint.scorer import LENGTHS, JointScorer, quadratic_basis
 from dcaplda.train.data.folds import Part, domain_parts, speaker_parts
-from dcaplda.train.data.labelled import TrainingData
+from dcaplda.train.data.labelled import TrainingData, row_chunks
 from dcaplda.train.model import durations
 from dcaplda.train.model.ops import TORCH
 from dcaplda.train.recipe.sections import ModelSection, TrainingConfig
@@ -71,11 +71,13 @@ def joint_scorer(
         usual=np.zeros(LENGTHS),
         reach=np.full(LENGTHS, np.inf),
     )
-    lengths = scorer.lengths(data.embeddings)
+    chunks = [data.embeddings[rows] for rows in row_chunks(len(data.ids))]  # views, no copies
+    lengths = np.concatenate([scorer.lengths(chunk) for chunk in chunks])
+    squares = np.concatenate([(scorer.centred(chunk) ** 2).sum(axis=1) for chunk in chunks])
     return replace(
         scorer,
         same_score=strangers_limit(scorer, data),
-        length=float(np.sqrt((scorer.centred(data.embeddings) ** 2).sum(axis=1).mean())),
+        length=float(np.sqrt(squares.mean())),
         usual=lengths.mean(axis=0),
         reach=REACH * lengths.std(axis=0),
     )

@@ -13,7 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcaplda.train.data.labelled import TrainingData
-from dcaplda.train.start.covariances import Array, Covariances, class_sums, weighted_covariances
+from dcaplda.train.start.covariances import (
+    Array,
+    Covariances,
+    Mapped,
+    Rows,
+    class_sums,
+    weighted_covariances,
+)
 from dcaplda.train.start.plda import PldaForm
 
 
@@ -68,13 +75,14 @@ def class_weights(
 
 
 def offset_statistics(
-    vectors: NDArray[np.floating], data: TrainingData, classes: NDArray[np.integer], balance: str
+    vectors: Rows, data: TrainingData, classes: NDArray[np.integer], balance: str
 ) -> OffsetStatistics:
     """Statistics of `vectors`, which belong to the rows of `data`; float64."""
     weights = data.speaker_weights(balance)[data.speaker]
     n_domains, groups = len(data.domain_names), data.domain_group
     mass = np.bincount(data.domain, weights, n_domains)
-    weighted = vectors.astype(np.float64) * weights[:, None]
+    shape = len(weights), vectors.shape[1]
+    weighted = Mapped(shape, lambda r: vectors[r].astype(np.float64) * weights[r, None])
     domain_means = class_sums(weighted, data.domain, n_domains) / mass[:, None]
     n_groups = int(groups.max()) + 1
     group_means = class_sums(domain_means, groups, n_groups) / np.bincount(groups)[:, None]
@@ -82,7 +90,7 @@ def offset_statistics(
     copies = spread.T @ spread / max(n_domains - n_groups, 1)
     apart = group_means - group_means.mean(axis=0)
     groups_covariance = apart.T @ apart / max(n_groups - 1, 1)
-    centred = vectors - domain_means[data.domain]
+    centred = Mapped(shape, lambda r: vectors[r] - domain_means[data.domain[r]])
     around = weighted_covariances(centred, classes, class_weights(data, classes, balance))
     around = replace(around, mean=group_means.mean(axis=0))
     return OffsetStatistics(around, groups_covariance, copies)

@@ -42,7 +42,7 @@ def find_held_out(
     differences = []
     own = _values(start)
     for part in parts:
-        fitted = fit_generative(data.subset(part.others), config.init, start.lda_dim, [])
+        fitted = fit_generative(data, config.init, start.lda_dim, [], part.others)
         found = aligned(fitted, start)
         differences.append(
             {
@@ -143,7 +143,7 @@ class HeldOutWalker:
         self.parts = parts
         self.walkers = []
         for part in parts:
-            own = data.subset(part.rows)
+            own = data.subset(part.rows, vectors=False)
             self.walkers.append(BatchWalker(own, batch_of_part(own, section), seed, self.rng))
 
     def next_batch(self) -> Batch:

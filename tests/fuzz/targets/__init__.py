@@ -13,6 +13,8 @@ TARGETS = {
     "training": "models.Training",
     "model": "models.Model",
     "pth": "models.Pth",
+    "pyannote": "foreign.Pyannote",
+    "rttm": "foreign.Rttm",
     "npz": "tables.Npz",
     "npy": "tables.Npy",
     "archives": "tables.Archives",

@@ -37,6 +37,7 @@ def answers(backend: Backend) -> dict[str, np.ndarray]:
     single = backend.verify(prints[:1], x[2], float(seconds[2]), prior=0.5)
     found = {
         "compare": backend.compare(prints[:2], prints),
+        "one step": backend.tile(prints[:2], prints),
         "pairs": backend.compare_pairs(prints[:2], prints[1:]),
         "several": np.array([several.llr]),
         "verify": np.array([single.llr]),
@@ -58,6 +59,7 @@ def check_numbers(found: dict[str, np.ndarray]) -> None:
     full = found["compare"]
     limit = 0.02 + 2e-3 * float(np.abs(full).max())
     ways = [found["pairs"] - full[[0, 1], [1, 2]], found["verify"] - full[0, 2]]
+    ways.append(found["one step"] - full)
     if "search" in found:
         ways.append(found["search"][0] - full[:, 2])
     require(all(np.abs(way).max() <= limit for way in ways), "two ways, two LLRs")

@@ -13,7 +13,7 @@ from fuzz.target import OTHER, SAME, Target, require
 from dcaplda.runtime import Backend
 from dcaplda.runtime.gallery.speakers import Gallery
 
-SPEAKERS = 24
+SPEAKERS, WITH_UTTERANCES = 24, 5
 
 
 class GalleryPages(Target):
@@ -34,8 +34,13 @@ class GalleryPages(Target):
         prints = self.backend.voiceprints(x, np.full(SPEAKERS, 10.0))
         self.truth = {f"speaker{n}": prints[n : n + 1] for n in range(SPEAKERS)}
         path = folder / "good.db"
-        with Gallery.open(path, self.backend) as gallery:
-            gallery.add_many(self.truth.items())
+        with Gallery.open(path, self.backend, keep_embeddings=True) as gallery:
+            for name, row in list(self.truth.items())[:WITH_UTTERANCES]:
+                made = self.backend.enroll(x[len(gallery)], 10.0)
+                self.truth[name] = made.voiceprints
+                gallery.add(name, made, source="a call", tags={"tenant": "acme"})
+                assert np.allclose(made.voiceprints, row, atol=1e-4)
+            gallery.add_many(list(self.truth.items())[WITH_UTTERANCES:])
             gallery.add("gone", prints[:1])
             gallery.remove("gone")
         self.content = path.read_bytes()
@@ -58,6 +63,10 @@ class GalleryPages(Target):
                 known = self.truth.get(name)
                 require(known is not None, f"{name!r} was never enrolled")
                 require(np.array_equal(speaker.voiceprints, known), f"{name!r} has another voice")
+                heard = [it.voiceprint for it in gallery.utterances(name)]
+                require(np.array_equal(heard, known), f"{name!r} was heard otherwise")
+                gallery.tags(name)
+            gallery.decisions()
             found = gallery.search(self.probe, 3)
             require(all(np.isfinite(match.llr) for match in found), "an LLR that is not finite")
             require(bool(found) == bool(names), "nobody was found")
@@ -87,6 +96,8 @@ class GalleryPages(Target):
         column = choices.pick(
             (("settings", "value"), ("settings", "name"), ("speakers", "id"))
             + (("speakers", "warnings"), ("speakers", "voiceprints"), ("removals", "number"))
+            + (("speakers", "way"), ("utterances", "speaker"), ("utterances", "seconds"))
+            + (("utterances", "embedding"), ("utterances", "heard"), ("tags", "value"))
         )
         value = choices.pick(
             tuple(v for v in STRANGE if isinstance(v, (int, float, str, type(None))))

@@ -5,14 +5,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from postgres_server import why_not
 
 pytestmark = pytest.mark.torch
 
 
-def run(small_bundle: Path, gallery: Path, seconds: int) -> subprocess.CompletedProcess:
+def run(
+    small_bundle: Path, gallery: Path, seconds: int, kind: str = "sqlite"
+) -> subprocess.CompletedProcess:
+    if kind == "postgres" and why_not():
+        pytest.skip(why_not())
     program = Path(__file__).parents[2] / "gallery_torture.py"
     command = [sys.executable, str(program), str(small_bundle), str(gallery)]
-    command.append(f"--seconds={seconds}")
+    command += [f"--seconds={seconds}", *(["--postgres"] if kind == "postgres" else [])]
     return subprocess.run(command, capture_output=True, text=True, timeout=seconds + 120)
 
 
@@ -24,7 +29,17 @@ def test_no_acknowledged_change_is_lost_by_kills(small_bundle: Path, tmp_path: P
     assert kills >= 5 and changes >= 50, done.stdout
 
 
+def test_nor_by_falls_of_the_server(small_bundle: Path, tmp_path: Path) -> None:
+    """PostgreSQL is stopped and started, and killed; no worker needs a restart for it."""
+    done = run(small_bundle, tmp_path / "g.db", 20, "postgres")
+    assert done.returncode == 0, done.stderr
+    falls = int(done.stdout.split(" falls")[0].split()[-1])
+    changes = int(done.stdout.split(" acknowledged")[0].split()[-1])
+    assert falls >= 1 and changes >= 20, done.stdout
+
+
 @pytest.mark.slow
-def test_ten_minutes_of_it(small_bundle: Path, tmp_path: Path) -> None:
-    done = run(small_bundle, tmp_path / "g.db", 600)
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_ten_minutes_of_it(small_bundle: Path, tmp_path: Path, kind: str) -> None:
+    done = run(small_bundle, tmp_path / "g.db", 600, kind)
     assert done.returncode == 0, done.stderr

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from interruptions import CHANGES, OURS, TWO, Interruption, in_memory
 from random_models import DIM
 
 from dcaplda.export import parity
@@ -18,52 +19,6 @@ from dcaplda.runtime import Backend
 from dcaplda.runtime.gallery.speakers import Gallery
 
 pytestmark = pytest.mark.torch
-
-OURS = str(Path(__file__).parents[3] / "runtime")
-"""Frames of other people's code are one step of ours: the call."""
-
-Change = Callable[[Gallery, np.ndarray], None]
-CHANGES: dict[str, tuple[Change, Change]] = {
-    "add": (
-        lambda g, v: g.add_many([("new", v[3:5]), ("other", v[5])]),
-        lambda g, v: g.remove("new", "other"),
-    ),
-    "remove": (
-        lambda g, v: g.remove("s1", "s0"),
-        lambda g, v: g.add_many([("s0", v[0]), ("s1", v[1])]),
-    ),
-    "replace": (lambda g, v: g.replace("s1", v[6]), lambda g, v: g.replace("s1", v[1])),
-}
-"""A change, and what undoes it."""
-
-
-class Interruption:
-    """A tracing function that raises at one bytecode and counts those before."""
-
-    def __init__(self, at: int, everywhere: bool = False) -> None:
-        self.left, self.everywhere = at, everywhere
-
-    def __call__(self, frame: FrameType, event: str, arg: Any) -> Any:
-        if not self.everywhere and not frame.f_code.co_filename.startswith(OURS):
-            return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        if event == "opcode":
-            self.left -= 1
-            if self.left < 0:
-                sys.settrace(None)
-                raise KeyboardInterrupt
-        return self
-
-    def hits(self, action: Callable[[], None]) -> KeyboardInterrupt | None:
-        """Run an action; the interrupt itself, or None if the action ended before it."""
-        sys.settrace(self)
-        try:
-            action()
-        except KeyboardInterrupt as interrupt:
-            return interrupt  # with its traceback, which holds on to all frames
-        finally:
-            sys.settrace(None)
-        return None
 
 
 @pytest.fixture(scope="module")
@@ -88,13 +43,15 @@ def in_file(reader: sqlite3.Connection) -> dict[str, bytes]:
     return dict(reader.execute("SELECT id, voiceprints FROM speakers ORDER BY number"))
 
 
-def in_memory(gallery: Gallery) -> dict[str, bytes]:
-    found = {}
-    for block in gallery.blocks():
-        for k, name in enumerate(block.ids[: len(block.numbers)]):
-            assert name not in found, "twice in memory"
-            found[name] = block.rows[block.offsets[k] : block.offsets[k + 1]].tobytes()
-    return found
+def check_utterances(reader: sqlite3.Connection) -> None:
+    """Utterances are of speakers who are there, and as many as they have voiceprints."""
+    rows = reader.execute(
+        "SELECT speaker, count(*), max(length(voiceprints)) FROM utterances "
+        "LEFT JOIN speakers ON id = speaker GROUP BY speaker"
+    )
+    for name, count, size in rows:
+        assert size is not None, f"utterances of nobody: {name}"
+        assert size % count == 0 and size // count > 4, name
 
 
 def interrupt_everywhere(
@@ -104,6 +61,8 @@ def interrupt_everywhere(
     change, undo = CHANGES[name]
     gallery = Gallery.open(path, backend)
     gallery.add_many((f"s{k}", prints[k]) for k in range(3))
+    if name in TWO:
+        gallery.replace("s1", prints[1:3])
     before = in_memory(gallery)
     change(gallery, prints)
     after = in_memory(gallery)
@@ -124,6 +83,7 @@ def interrupt_everywhere(
         assert list(in_memory(gallery).items()) == list(stored.items()), (
             f"stale after an interrupt at bytecode {at}"
         )
+        check_utterances(reader)
         if stored == after:
             done += 1
             undo(gallery, prints)
@@ -137,9 +97,15 @@ def interrupt_everywhere(
     return done + undone
 
 
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("name", ["add", "remove", "replace"])
 def test_memory_is_the_file_wherever_a_change_is_interrupted(backend, prints, path, name) -> None:
     assert interrupt_everywhere(backend, prints, path, name, 1, False) > 1000
+
+
+@pytest.mark.parametrize("name", [name for name in CHANGES if name not in ("add", "remove")])
+def test_also_where_the_life_of_a_speaker_is_interrupted(backend, prints, path, name) -> None:
+    """At every 41st bytecode; the slow test leaves out none."""
+    assert interrupt_everywhere(backend, prints, path, name, 41, False) > 20
 
 
 @pytest.mark.slow

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from joint_models import utterances
 from scipy.optimize import linear_sum_assignment
 
-from dcaplda.runtime import Backend, Gallery, name_speakers
+from dcaplda.runtime import Backend, Gallery, SpeakerManager, name_speakers
 from dcaplda.runtime.people.assignment import best_assignment
+from dcaplda.runtime.people.names import as_id, as_name
 
 pytestmark = pytest.mark.torch
 SCRIPT = Path(__file__).parents[3] / "examples/diarization/name_speakers.py"
@@ -72,6 +73,16 @@ def test_names_are_the_best_assignment_and_used_once(world) -> None:
             best = gains[row].max() if it.speaker is None else gains[row, int(it.speaker[1])]
             llr = best - np.log(prior / 4 / (1 - prior))
             assert it.llr == pytest.approx(llr, abs=1e-3)
+
+
+def test_names_with_blanks_are_names_again(world) -> None:
+    """In the gallery they are one word; who asks gets the name."""
+    backend, gallery, x, seconds = world
+    SpeakerManager(backend, gallery).add("Dr. Eve 100%", x[4], seconds[4])
+    assert list(gallery)[-1] == "Dr.%20Eve%20100%25"
+    named = name_speakers(gallery, {"A": (x[4], float(seconds[4]))}, prior=1 - 1e-9)
+    best = gallery.search(backend.enroll(x[4], seconds[4]), 1)[0].speaker
+    assert named["A"].speaker == as_name(best) and as_id(as_name(best)) == best
 
 
 def test_an_empty_gallery_and_no_labels(small_bundle, tmp_path, world) -> None:

@@ -137,7 +137,7 @@ def test_what_is_dropped_is_counted(directory):
 
 def test_one_utterance_of_each_recording_can_be_taken(directory):
     data = load(directory)
-    part = data.one_per_recording()
+    part = data.subset(data.one_per_recording())
     assert len(part.ids) == len(np.unique(data.session))
     assert len(np.unique(part.session)) == len(part.ids)
     assert part.n_speakers == data.n_speakers

@@ -158,7 +158,7 @@ def test_shrinkage_widens_the_plda_covariances(data, config):
 def test_one_chunk_per_recording_for_lda_and_plda(data, config):
     section = replace(config.init, subset="one-per-recording")
     found = fit_generative(data, section, 10, [])
-    expected = fit_generative(data.one_per_recording(), config.init, 10, [])
+    expected = fit_generative(data.subset(data.one_per_recording()), config.init, 10, [])
     np.testing.assert_array_equal(found.form.cross, expected.form.cross)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dcaplda.runtime.errors import GalleryError
-from dcaplda.runtime.gallery.schema import COUNT, miscounted
+from dcaplda.runtime.gallery.database.schema import COUNT, miscounted
 
 SUMS_SCHEMA = ("CREATE TABLE IF NOT EXISTS sums(number INTEGER PRIMARY KEY, crc INTEGER NOT NULL)",)
 # The number of speakers whom a look for their id does not find: the index lies elsewhere.
@@ -43,21 +43,13 @@ def columns(connection: sqlite3.Connection) -> tuple[str, str]:
     return "number, id, voiceprints, NULL", "speakers"
 
 
-def write_sum(
-    connection: sqlite3.Connection, number: int | None, name: str, data: bytes, place: str
-) -> None:
-    """Note the checksum of a speaker who was just added."""
-    crc = _crc(number, name, data, place)
-    connection.execute("INSERT OR REPLACE INTO sums VALUES (?, ?)", (number, crc))
-
-
 def check_sum(row: Stored, place: str, path: str) -> None:
     """Refuse a speaker who is not as it was written; its warnings are looked at by themselves."""
     number, name, data, crc = row
     if crc is None:
         return
     if isinstance(name, str) and isinstance(data, bytes):
-        if crc == _crc(number, name, data, place):
+        if crc == speaker_crc(number, name, data, place):
             return
     raise GalleryError(
         f"{path}: the speaker '{str(name)[:40]}' is not as it was written; restore a copy"
@@ -89,6 +81,7 @@ def check_index(connection: sqlite3.Connection, path: str) -> None:
         raise miscounted(path)
 
 
-def _crc(number: int | None, name: str, data: bytes, place: str) -> int:
+def speaker_crc(number: int, name: str, data: bytes, place: str) -> int:
+    """The checksum of a speaker."""
     about = f"{number}\n{name}\n{place}\n".encode("utf-8", "surrogatepass")
     return zlib.crc32(data, zlib.crc32(about))

@@ -9,12 +9,12 @@ import os
 import sqlite3
 import threading
 import time
-import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 from dcaplda.runtime.errors import GalleryError
+from dcaplda.runtime.gallery.database.forks import watch
 from dcaplda.runtime.values import shown
 
 BUSY_SECONDS = 60.0
@@ -38,8 +38,10 @@ class Connection:
         self.file = os.path.abspath(self.path)
         self._identity: tuple[int, int] | None = None
         self._connection: sqlite3.Connection | None = None
+        self._second: sqlite3.Connection | None = None
+        """Empties the log, and does not wait for readers."""
         self._closed = False
-        _all.add(self)
+        watch(self)  # SQLite forbids carrying a connection into a forked child
 
     def use(self, action: Callable[[sqlite3.Connection], Result]) -> Result:
         """Act with the connection of this process, one thread at a time, with errors in words."""
@@ -88,12 +90,37 @@ class Connection:
             return GalleryError(f"{self.path}: {text}")
         return GalleryError(f"{self.path}: damaged or not a gallery ({text}); restore a copy")
 
+    def emptied_log(self, seconds: float) -> bool:
+        """Take all out of the write-ahead log; False if others read it for longer than `seconds`.
+
+        By a connection of its own, since the usual one waits for a minute.
+        """
+        last = time.monotonic() + seconds
+        while True:
+            with self.lock:
+                try:
+                    if self._second is None:
+                        name = f"{Path(self.file).as_uri()}?mode=rw"  # never a new file
+                        self._second = sqlite3.connect(
+                            name, 0.0, isolation_level=None, check_same_thread=False, uri=True
+                        )
+                    found = self._second.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                    if found[0][0] == 0:
+                        return True
+                except sqlite3.Error:  # others make or leave it, or a fork closed it
+                    self._second = None
+            if time.monotonic() >= last:
+                return False
+            time.sleep(0.01)
+
     def disconnect(self) -> None:
         """Close the connection; the next use opens another."""
         with self.lock:
-            connection, self._connection = self._connection, None
-            if connection is not None:
-                connection.close()
+            for name in ("_connection", "_second"):
+                connection = getattr(self, name)
+                setattr(self, name, None)
+                if connection is not None:
+                    connection.close()
 
     def close(self) -> None:
         """Close the file for good."""
@@ -172,6 +199,8 @@ def _connect(file: str) -> sqlite3.Connection:
         file, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
     connection.execute("PRAGMA synchronous = FULL")
+    # What is removed is overwritten with zeros.
+    connection.execute("PRAGMA secure_delete = ON")
     # A large transaction grows the log to its own size; afterwards it may shrink again.
     connection.execute(f"PRAGMA journal_size_limit = {LOG_BYTES}")
     # Every change goes on into the file itself at once: a copy of the file alone, without the log
@@ -187,28 +216,3 @@ def _identity(file: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-# SQLite forbids carrying a connection into a forked child. Every gallery therefore lets go of
-# its connection before a fork, and both sides open a new one when they next need it. The lock
-# is held across, so that the child gets neither a lock of another thread nor half a change.
-_all: "weakref.WeakSet[Connection]" = weakref.WeakSet()
-_held: list[Connection] = []
-
-
-def _before_fork() -> None:
-    for it in list(_all):
-        it.lock.acquire()
-        _held.append(it)
-        it.disconnect()
-
-
-def _after_fork() -> None:
-    while _held:
-        _held.pop().lock.release()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
-    )

@@ -1,0 +1,41 @@
+"""Where the galleries of a test live: in a file, or on a PostgreSQL server."""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from postgres_server import Server
+
+from dcaplda.runtime import Backend
+from dcaplda.runtime.gallery.speakers import Gallery
+
+KINDS = ("sqlite", "postgres")
+
+
+@dataclass
+class Home:
+    """A storage with room for galleries of any number of names."""
+
+    kind: str
+    name: Callable[[str], str]
+    """The path or address of a gallery."""
+    opened: list[Gallery] = field(default_factory=list)
+
+    def open(self, backend: Backend, name: str = "callers", **settings: Any) -> Gallery:
+        """Another handle of a gallery, closed at the end of the test."""
+        self.opened.append(Gallery.open(self.name(name), backend, **settings))
+        return self.opened[-1]
+
+
+_numbers = itertools.count()
+
+
+def home_of(kind: str, request: pytest.FixtureRequest, folder: Path) -> Home:
+    if kind == "sqlite":
+        return Home(kind, lambda name: str(folder / f"{name}.db"))
+    server: Server = request.getfixturevalue("postgres")
+    number = next(_numbers)  # a schema is made far faster than a database
+    return Home(kind, lambda name: server.url("postgres", gallery=f"t{number}_{name}"))
