@@ -92,3 +92,17 @@ def test_regular_covariance_is_left_alone():
 def test_hopeless_covariance_is_an_error(bad: np.ndarray):
     with pytest.raises(ModelError, match="within"):
         invertible(bad, "within", [])
+
+
+def test_rows_that_are_computed_when_asked_for_give_the_same(monkeypatch) -> None:
+    """A chunk at a time or all at once: the same sums, within rounding."""
+    monkeypatch.setattr(covariances, "CHUNK", 7)
+    rng = np.random.default_rng(0)
+    x, classes = rng.standard_normal((60, 5)), np.arange(60) % 9
+    doubled = covariances.Mapped(x.shape, lambda rows: 2.0 * x[rows])
+    found = covariances.weighted_covariances(doubled, classes)
+    expected = covariances.weighted_covariances(2.0 * x, classes)
+    for name in ("mean", "between", "within", "class_means"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12)
+    means = np.stack([2.0 * x[classes == c].mean(axis=0) for c in range(9)])
+    np.testing.assert_allclose(found.class_means, means, rtol=1e-12)
