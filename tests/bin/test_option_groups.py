@@ -29,6 +29,7 @@ DIFFERENT = {
     ("score-pairs", "top_k"): "of everybody, unless a number is given",
     ("search-speakers", "prior"): "that the speaker is enrolled at all, not that of one trial",
     ("cluster-utterances", "prior"): "of two utterances of a recording, so it has a default",
+    ("import-gallery", "utt2spk"): "who is enrolled, not whom a bootstrap draws",
     ("calibrate-scores", "prior"): "weighs the fit, so it has a default",
     ("eval-scores", "prior"): "several, each with its metrics",
     ("eval-scores", "trials_form"): "trials without a label cannot be evaluated",

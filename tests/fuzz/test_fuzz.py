@@ -58,10 +58,10 @@ def unchecked_graphs(monkeypatch) -> None:
 
 
 def unchecked_speakers(monkeypatch) -> None:
-    from dcaplda.runtime.gallery.database import store, sums
+    from dcaplda.runtime.gallery.database import sums, tables
 
     monkeypatch.setattr(sums, "check_sum", lambda *arguments: None)
-    monkeypatch.setattr(store, "check_sum", lambda *arguments: None)
+    monkeypatch.setattr(tables, "check_sum", lambda *arguments: None)
 
 
 def converted_options(monkeypatch) -> None:

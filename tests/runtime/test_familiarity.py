@@ -118,6 +118,7 @@ def test_without_training_information_there_are_no_warnings(tmp_path) -> None:
 
 
 def test_a_gallery_keeps_the_warnings_of_an_enrolment(tmp_path) -> None:
+    """Those of the probe come first, each under its own side."""
     backend = loaded(tmp_path / "b")
     x = training_set()
     with Gallery.open(tmp_path / "g.db", backend) as gallery:
@@ -126,7 +127,7 @@ def test_a_gallery_keeps_the_warnings_of_an_enrolment(tmp_path) -> None:
         assert ann is not None and len(ann.warnings) == 1
         found = gallery.identify(backend.enroll(x[0], 2.0), prior=0.5)
     assert [line.split(" s,")[0] for line in found.warnings] == [
-        "enrolment: duration 2.0",
+        "test: duration 2.0",
         "enrolment: duration 1.0",
     ]
 

@@ -33,13 +33,16 @@ def like_training(usual: Range, count: int, seed: int) -> np.ndarray:
     st.sampled_from(RANGES), st.integers(20, 300), st.integers(0, 9999), st.sampled_from(UNITS[:4])
 )
 def test_the_unit_is_the_right_one(usual: Range, count: int, seed: int, unit) -> None:
-    name, seconds_of, option = unit
+    name, seconds_of, _ = unit
     seconds = like_training(usual, count, seed)
     known = Familiarity(seconds=usual)
     assert look_at_seconds(seconds, known) is None
     found = look_at_seconds(np.round(seconds / seconds_of), known)
     assert found is not None and found.weight == WRONG
-    assert f"they look like {name}; give seconds of speech, or {option}" in found.text
+    # Rates that differ by a factor of two: the few durations of a table may fit either.
+    likely = [u for u in UNITS if u is unit or ("samples" in u[0] and "samples" in name)]
+    words = [f"they look like {u[0]}; give seconds of speech, or {u[2]}" for u in likely]
+    assert any(text in found.text for text in words)
 
 
 def test_the_wrong_one_of_two_tables_in_one_is_recognised() -> None:
