@@ -74,8 +74,8 @@ STAGE1_STEPS, MOST_STEPS = 500, 8_000
 BATCH, MOST_BATCH = 600, 2048
 
 BORDER = (250, 400)
-"""People between which both ways are tried where a contest is held. Models without a part see half of
-the people, which speaks against steps: above, the rule for steps is not put to that question."""
+"""People between which both ways are tried where a contest is held. Models without a part see half
+of the people, which speaks against steps: above, the rule for steps is not put to that question."""
 LDA_SHARES = (0.4, 0.8)
 """Other LDA sizes that joint training tries."""
 STEP_SHARES, LONGER = (0.2, 0.6), 1.6
