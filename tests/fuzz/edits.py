@@ -104,7 +104,10 @@ def nudged(choices: Choices, value: Any) -> Any:
             lambda x: x + 1, lambda x: x - 1, lambda x: -x, lambda x: 2 * x, lambda x: x * 1e9,
             lambda x: x + 0.5, lambda x: 0 * x,
         )  # fmt: skip
-        return choices.pick(changes)(value)
+        try:
+            return choices.pick(changes)(value)
+        except OverflowError:  # a whole number beyond any float stays
+            return value
     if isinstance(value, str) and value:
         place = choices.below(len(value))
         return value[:place] + choices.pick("0aZ./ \n\0é") + value[place + 1 :]
