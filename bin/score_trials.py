@@ -34,7 +34,8 @@ USAGE = """Score trials with an exported model.
 
 Reads embeddings (Kaldi tables, npz, npy, HDF5, Parquet) of both sides and writes 'enroll test llr',
 one line per trial in the order of the trials. The trials may have a label, which is ignored. An id
-that is missing is an error unless --allow-missing is given.
+that is missing is an error unless --allow-missing is given. --cluster does the work in parts, on
+a cluster or here, and after a failure the same command does what is missing (docs/scale.md).
 
 Usage: score-trials [options] <model-dir> <enroll-rspecifier> <test-rspecifier> \
 <trials-rxfilename> <scores-wxfilename>
@@ -44,7 +45,9 @@ data/test/trials exp/scores
 scp:office.scp scp:phone.scp trials scores
  or: score-trials --spk2utt=data/enroll/spk2utt --durations=utt2dur exp/model \
 scp:enroll.scp 'ark:gunzip -c test.ark.gz |' trials.gz - | gzip > scores.gz
-See also: export-onnx, import-model, enroll-speakers, compute-durations, eval-scores
+ or: score-trials --cluster=slurm --nj=50 --cluster-options='--mem=4G --time=60' \
+--durations=utt2dur exp/model scp:enroll.scp scp:test.scp trials exp/scores
+See also: merge-parts, export-onnx, import-model, enroll-speakers, compute-durations, eval-scores
 """
 
 

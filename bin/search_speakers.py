@@ -36,7 +36,9 @@ e.g.: search-speakers --durations=utt2dur --spk2utt=spk2utt --gallery-out=caller
 scp:enroll.scp scp:test.scp -
       search-speakers --durations=utt2dur --top-k=1 --prior=0.5 exp/model callers.db \
 scp:test.scp matches
-See also: enroll-speakers, score-trials
+      search-speakers --durations=utt2dur --cluster=slurm --nj=50 exp/model callers.db \
+scp:test.scp matches
+See also: enroll-speakers, score-trials, merge-parts
 """
 
 # Parts are cut between such blocks: the products, and their rounding, are those of the whole.

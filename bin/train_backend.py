@@ -37,6 +37,8 @@ Usage: train-backend [options] <data-dir> <xvector-rspecifier> <exp-dir>
 e.g.: train-backend data/train scp:data/train/xvector.scp exp/backend
       train-backend --config=conf/dca-plda.toml --seeds=0-19 --jobs=2 data/train \\
         scp:data/train/xvector.scp exp/dca-plda
+      train-backend --seeds=0-19 --cluster=slurm --nj=20 data/train \\
+        scp:data/train/xvector.scp exp/backend
 See also: score-trials, eval-scores, adapt-backend, export-onnx
 """
 

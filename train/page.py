@@ -60,9 +60,22 @@ def training_page(
             (str(choice["setting"]), _shown(choice["value"]), str(choice["reason"]))
             for choice in summary.get("choices") or []
         ],
+        contest=[_match(match) for match in summary.get("contest") or []],
         curves=_curves(summary, rows),
         warnings=_warnings(summary),
     )
+
+
+def _match(match: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
+    """A row of what was tried."""
+    if match["cllr"] is None:
+        figures = "cannot be trained without some part"
+    else:
+        way = "better" if match["better"] >= 0 else "worse"
+        difference = f"{abs(match['better']):.3f} ± {match['error']:.3f} {way}"
+        figures = f"{match['cllr']:.3f}, {difference} ({match['how']})"
+    outcome = "beyond its error" if match["beyond"] else "not better beyond its error"
+    return str(match["setting"]), str(match["value"]), str(match["against"]), figures, outcome
 
 
 def _held_out_table(parts: Sequence[Mapping[str, Any]]) -> list[Table]:

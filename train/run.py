@@ -5,7 +5,7 @@ import fcntl
 import math
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,10 @@ import torch
 
 from dcaplda.runtime.errors import UsageError
 from dcaplda.runtime.files import replacing
+from dcaplda.train.auto.contest import Contested
 from dcaplda.train.auto.resolve import Plan, judged_by_sets, reading, resolve
 from dcaplda.train.auto.turns import HeldOutResult, correct, take_turns
+from dcaplda.train.contests import config_text, hold_contest
 from dcaplda.train.curves import plot_curves
 from dcaplda.train.data.labelled import TrainingData
 from dcaplda.train.early import (
@@ -30,7 +32,7 @@ from dcaplda.train.judging import judging, sets_choose, takes_turns
 from dcaplda.train.model.backend import Backend
 from dcaplda.train.model.config import ModelConfig
 from dcaplda.train.page import write_page
-from dcaplda.train.recipe.files import config_to_toml, first_difference
+from dcaplda.train.recipe.files import first_difference
 from dcaplda.train.recipe.problems import Problems
 from dcaplda.train.recipe.sections import TrainingConfig
 from dcaplda.train.selection.losses import Evaluator
@@ -125,11 +127,14 @@ def _train_locked(request: Request, say: Say, warn: Say) -> dict[str, Any]:
         say(line)
     for note in (*data.notes, *plan.doubts):
         warn(note)
-    model_config = ModelConfig(embedding_dim=data.embeddings.shape[1], **vars(config.model))
     if not evaluator.sets and not takes_turns(config):
         warn("no development sets ([[dev]] in the recipe): the last model will be the result")
     _describe(evaluator, warn, say)
     judge = judging(evaluator, config, warn)
+    contested = hold_contest(plan, data, request.directory, request.device, request.threads, say)
+    config = contested.config
+    request = replace(request, config=config)
+    model_config = ModelConfig(embedding_dim=data.embeddings.shape[1], **vars(config.model))
     goes_on = request.resume or request.finish
     checkpoint = load_checkpoint(directory) if goes_on else None
     identity = run_identity(
@@ -150,14 +155,15 @@ def _train_locked(request: Request, say: Say, warn: Say) -> dict[str, Any]:
         if not request.finish:
             say(f"{directory}: going on after {trainer.progress.total} steps")
     with replacing(directory / CONFIG) as path:
-        path.write_text(config_to_toml(config), encoding="utf-8")
+        path.write_text(config_text(contested), encoding="utf-8")
     if request.finish:
-        judged = Judged(evaluator, plan, None)
+        judged = Judged(evaluator, contested, None)
         return _finish(request, trainer, trainer.finish(), data, places, judged, say)
     done = trainer.progress.total
     with ProgressBar(config, done, request.quiet, say) as report, StopSignals(say) as stop:
         chosen = trainer.run(report, lambda: stop.asked)
-    judged = Judged(evaluator, plan, take_turns(data, config, request.device, say))
+    turns = take_turns(data, config, request.device, say, contested.scored)
+    judged = Judged(evaluator, contested, turns)
     return _finish(request, trainer, chosen, data, places, judged, say)
 
 
@@ -166,7 +172,7 @@ class Judged:
     """What is known about the result besides its parameters."""
 
     evaluator: Evaluator
-    plan: Plan
+    contested: Contested
     turns: HeldOutResult | None
 
 
@@ -318,7 +324,8 @@ def _finish(
         "dev": evaluator.report(model),
         "statistics": statistics,
         **({"places": places} if places else {}),
-        "choices": judged.plan.table(),
+        "choices": [asdict(choice) for choice in judged.contested.choices],
+        **({"contest": judged.contested.table()} if judged.contested.matches else {}),
         **({"held_out": judged.turns.to_dict()} if judged.turns is not None else {}),
     }
     if request.finish:

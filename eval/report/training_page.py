@@ -77,6 +77,8 @@ class TrainingPage:
     tables: Sequence[Table]
     choices: Sequence[tuple[str, str, str]] = ()
     """Setting, value, reason."""
+    contest: Sequence[tuple[str, str, str, str, str]] = ()
+    """Setting, value tried, value in its place before, held-out figures, are these beyond error."""
     curves: Curves | None = None
     warnings: Sequence[tuple[str, str, str]] = field(default_factory=tuple)
     """What is unusual, the usual range, what it means."""

@@ -15,7 +15,12 @@ from dcaplda.train.recipe.auto import AUTO_KEYS
 
 pytestmark = pytest.mark.torch
 ROOT = Path(__file__).parents[2]
-FAST = ("--threads=1", "--set=held_out.people=2", "--set=held_out.domains=0")
+FAST = (
+    "--threads=1",
+    "--set=held_out.people=2",
+    "--set=held_out.domains=0",
+    "--set=held_out.contest=false",
+)
 
 
 def train(data: Path, directory: Path, *options: str) -> int:
@@ -70,15 +75,18 @@ def test_the_same_command_twice_gives_the_same_bytes(data, finished, tmp_path):
 def test_steps_are_calibrated_by_parts_and_resume_to_the_same_bytes(data, tmp_path, monkeypatch):
     options = ["--threads=1", "--variant=d-plda-dsd", "--set=stage1.steps=6"]
     options += ["--set=stage2.steps=6", "--set=batch.size=24", "--set=run.checkpoint_every=4"]
+    options += ["--set=held_out.people=2", "--set=held_out.domains=0"]
     assert train(data, tmp_path / "whole", *options) == 0
     summary = json.loads((tmp_path / "whole" / "training_summary.json").read_text())
     correction = summary["held_out"]["correction"]
     assert (correction["scale"], correction["shift"]) != (1.0, 0.0)
     assert summary["selected"] == {"average": "ema", "last": 12}
+    assert "stage1.steps" not in {match["setting"] for match in summary["contest"]}
 
+    from dcaplda.train import run
     from dcaplda.train.steps.objective import Optimizer
 
-    step, made = Optimizer.step, []
+    step, held, made = Optimizer.step, run.hold_contest, []
 
     def dies(self, *arguments):
         made.append(1)
@@ -86,12 +94,38 @@ def test_steps_are_calibrated_by_parts_and_resume_to_the_same_bytes(data, tmp_pa
             raise KeyboardInterrupt
         return step(self, *arguments)
 
+    def over(*arguments):
+        found = held(*arguments)
+        made.clear()
+        return found
+
+    monkeypatch.setattr(run, "hold_contest", over)
     monkeypatch.setattr(Optimizer, "step", dies)
+    # The first time it dies in the contest, then in the training itself, and goes on.
     assert train(data, tmp_path / "parts", *options) == 1
+    assert not (tmp_path / "parts" / "contest.json").exists()
+    made.extend([1] * 7)
+    assert train(data, tmp_path / "parts", *options, "--resume") == 1
+    assert (tmp_path / "parts" / "contest.json").exists()
     monkeypatch.setattr(Optimizer, "step", step)
     assert train(data, tmp_path / "parts", *options, "--resume") == 0
-    for name in ("model.safetensors", "training_summary.json", "log.jsonl"):
+    for name in ("model.safetensors", "training_summary.json", "log.jsonl", "config.toml"):
         assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_what_was_tried_is_told_everywhere(finished):
+    summary = json.loads((finished / "training_summary.json").read_text())
+    tried = {match["setting"] for match in summary["contest"]}
+    assert {"init.lda_shrinkage", "init.shrinkage", "model.lda_dim"} <= tried
+    for match in summary["contest"]:
+        assert match["error"] > 0 and 0 < match["cllr"] < 2
+        assert match["beyond"] == (match["better"] > match["error"])
+    page = (finished / "training.html").read_text()
+    assert "What else was tried on held-out parts" in page
+    used = (finished / "config.toml").read_text()
+    assert f"# init.lda_shrinkage = {summary['contest'][0]['value']} for " in used
+    reasons = {choice["setting"]: choice["reason"] for choice in summary["choices"]}
+    assert "+-" in reasons["init.lda_shrinkage"]
 
 
 def simulated(domain: str, people: int, utterances: int, seed: int) -> Sample:

@@ -5,6 +5,7 @@ from typing import Any
 
 from dcaplda.train.auto import families
 from dcaplda.train.auto.facts import Facts
+from dcaplda.train.auto.parts import MOST_PEOPLE
 from dcaplda.train.model.config import VARIANTS
 from dcaplda.train.recipe.auto import with_values
 from dcaplda.train.recipe.sections import TrainingConfig
@@ -49,10 +50,14 @@ class _Chooser:
         return key in self.config.auto
 
 
-def choose(config: TrainingConfig, facts: Facts) -> Resolved:
-    """Decide everything that is "auto"."""
+def choose(config: TrainingConfig, facts: Facts, many: bool | None = None) -> Resolved:
+    """Decide everything that is "auto"; `many` where it is known whether to train by steps."""
     chooser = _Chooser(config)
-    many, why = _family(config, facts)
+    by_rule, why, _ = family(config, facts)
+    if many is None or many == by_rule:
+        many = by_rule
+    else:
+        why = f"{facts.people} people, near the border of {families.MANY_PEOPLE}"
     _variant(chooser, facts, many, why)
     (_many if many else _few)(chooser, facts, why)
     _durations(chooser, facts)
@@ -68,24 +73,26 @@ def choose(config: TrainingConfig, facts: Facts) -> Resolved:
     return Resolved(with_values(config, {c.setting: c.value for c in choices}), choices)
 
 
-def _family(config: TrainingConfig, facts: Facts) -> tuple[bool, str]:
-    """Whether to train by steps, and why."""
+def family(config: TrainingConfig, facts: Facts) -> tuple[bool, str, bool]:
+    """Whether to train by steps, why, and whether only the number of people said so."""
     auto = config.auto
     if "model.joint" not in auto and config.model.joint:
-        return False, "model.joint = true is made without steps"
+        return False, "model.joint = true is made without steps", False
     stages = [f"stage{number}.steps" for number in (1, 2, 3)]
     fixed = [key for key in stages if key not in auto]
     if len(fixed) == 3:
         steps = any(stage.steps for stage in config.stages)
-        return steps, "the recipe's steps" if steps else "the recipe has no steps"
+        return steps, "the recipe's steps" if steps else "the recipe has no steps", False
     if "model.variant" not in auto and not VARIANTS[config.model.variant].frozen:
-        return True, f"{config.model.variant} is trained by steps"
+        return True, f"{config.model.variant} is trained by steps", False
     if "model.variant" not in auto and VARIANTS[config.model.variant].side_stage:
-        return True, "side-information is learnt by steps"
+        return True, "side-information is learnt by steps", False
     least = families.MANY_PEOPLE
+    free = not fixed and "model.variant" in auto and "model.joint" in auto
     if facts.people >= least:
-        return True, f"{facts.people} people, from {least} on joint training is better"
-    return False, f"{facts.people} people are few for training by steps (below {least})"
+        why = f"{facts.people} people, from {least} on joint training is better"
+        return True, why, free
+    return False, f"{facts.people} people are few for training by steps (below {least})", free
 
 
 def _variant(chooser: _Chooser, facts: Facts, many: bool, why: str) -> None:
@@ -204,7 +211,22 @@ def _turns(chooser: _Chooser, facts: Facts, many: bool) -> None:
         reason = f"{facts.groups} groups of domains"
     chooser.set("held_out.domains", domains, reason)
     if not (chooser.value("held_out.people") or chooser.value("held_out.domains")):
-        chooser.set("held_out.calibrate", False, "no parts are held out")
+        for key in ("held_out.calibrate", "held_out.contest"):
+            chooser.set(key, False, "no parts are held out")
         return
     reason = "steps see their own people; parts held out do not" if many else "has held-out parts"
     chooser.set("held_out.calibrate", many, reason)
+    chooser.set("held_out.contest", *_contest(facts, many))
+
+
+def _contest(facts: Facts, many: bool) -> tuple[bool, str]:
+    """Whether parts held out are asked for better settings, by what that would cost."""
+    force = "held_out.contest = true tries them"
+    if many and facts.people > MOST_PEOPLE:
+        reason = f"models without a part see {MOST_PEOPLE} people at most, and cannot tell what "
+        return False, f"{reason}{facts.people} need; other settings are not tried ({force})"
+    work = facts.utterances * facts.dim**2
+    if not many and work > families.MOST_WORK:
+        size = f"{facts.utterances} utterances of {facts.dim} values"
+        return False, f"{size}: other settings would take long and are not tried ({force})"
+    return True, "other settings are tried on parts held out"

@@ -72,3 +72,16 @@ MANY: dict[str, Any] = {
 STAGE1_STEPS, MOST_STEPS = 500, 8_000
 """Steps before the running average begins, for 3000 people; more people, more steps."""
 BATCH, MOST_BATCH = 600, 2048
+
+BORDER = (250, 640)
+"""People between which both ways are tried where a contest is held."""
+LDA_SHARES = (0.4, 0.8)
+"""Other LDA sizes that joint training tries."""
+STEP_SHARES, LONGER = (0.2, 0.6), 1.6
+"""Other numbers of steps, as shares of the rule's: shorter ones are met on the way."""
+MOST_SIZES = 1_500
+"""People from which on joint training tries no other sizes: that takes as long as everything else
+together, and the rule was measured there."""
+MOST_WORK = 1e9
+"""Utterances times squared values from which on models without steps try nothing; 2.8e8 took 45 s
+of a core."""

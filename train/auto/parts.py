@@ -1,5 +1,6 @@
 """Parts of the data that take turns in being held out, and the trials that their people make."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from dcaplda.train.model.backend import Backend
 from dcaplda.train.recipe.sections import HeldOutSection
 
 Array = NDArray[np.float64]
+People = NDArray[np.int32]
 
 PEOPLE_OF_DOMAIN, OF_PERSON = 100, 8
 """People of a domain, and utterances of each, that make a part's trials."""
@@ -36,6 +38,17 @@ class DomainTrials:
     domain: str
     targets: Array
     nontargets: Array
+    people: tuple[People, People] | None = None
+    """Who is in each target trial (n,) and each nontarget trial (n, 2), where that is asked for."""
+
+    def moved(self, scale: float, shift: float) -> "DomainTrials":
+        """With every LLR scaled and shifted."""
+        moved = scale * self.targets + shift, scale * self.nontargets + shift
+        return DomainTrials(self.domain, *moved, self.people)
+
+
+Scored = Sequence[tuple[Turn, list[DomainTrials]]]
+"""Parts, and the trials of each that models without it scored."""
 
 
 def turns_of(data: TrainingData, section: HeldOutSection) -> list[Turn]:
@@ -90,9 +103,26 @@ def training_rows(data: TrainingData, others: Rows, balanced: bool) -> Rows:
 
 @torch.no_grad()
 def score_part(
-    model: Backend, data: TrainingData, rows: Rows, device: torch.device
+    model: Backend, data: TrainingData, rows: Rows, device: torch.device, named: bool = False
 ) -> list[DomainTrials]:
-    """All pairs of some utterances of each domain, once each, never two of one session."""
+    """Trials of a part's people by a model; see `part_trials`."""
+
+    def llrs(chosen: Rows) -> Array:
+        x = torch.from_numpy(data.embeddings[chosen]).to(device)
+        seconds = torch.from_numpy(data.seconds[chosen]).to(device)
+        found: Array = model(x, seconds, x, seconds).double().cpu().numpy()
+        return found
+
+    return part_trials(data, rows, llrs, named)
+
+
+def part_trials(
+    data: TrainingData, rows: Rows, score: Callable[[Rows], Array], named: bool = False
+) -> list[DomainTrials]:
+    """All pairs of some utterances of each domain, once each, never two of one session.
+
+    `score` gives the scores of each row against each; `named` also tells who is in each trial.
+    """
     found = []
     ones = np.ones(len(data.domain_names))
     for domain in np.unique(data.domain[rows]):
@@ -103,12 +133,17 @@ def score_part(
         kind[block.targets] = 1
         kind[block.excluded] = 2
         kind[np.tri(block.size, dtype=bool).ravel()] = 2
-        x = torch.from_numpy(data.embeddings[batch.rows]).to(device)
-        seconds = torch.from_numpy(data.seconds[batch.rows]).to(device)
-        llrs = model(x, seconds, x, seconds).double().cpu().numpy().ravel()
-        trials = DomainTrials(data.domain_names[domain], llrs[kind == 1], llrs[kind == 0])
-        if trials.targets.size and trials.nontargets.size:
-            found.append(trials)
+        scores = score(batch.rows).ravel()
+        targets, nontargets = np.flatnonzero(kind == 1), np.flatnonzero(kind == 0)
+        if not (targets.size and nontargets.size):
+            continue
+        people = None
+        if named:
+            who = data.identity[batch.rows].astype(np.int32)
+            pairs = np.stack([who[nontargets // block.size], who[nontargets % block.size]], axis=1)
+            people = who[targets // block.size], pairs
+        name = data.domain_names[domain]
+        found.append(DomainTrials(name, scores[targets], scores[nontargets], people))
     return found
 
 

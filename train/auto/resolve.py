@@ -1,6 +1,6 @@
 """Between reading the data and LDA: facts, nonsense refused, settings chosen, doubts said."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dcaplda.train.auto.choose import Choice, choose
@@ -23,10 +23,10 @@ class Plan:
     lines: list[str]
     doubts: list[str]
     """What cannot be known from these data."""
-
-    def table(self) -> list[dict[str, Any]]:
-        """Choices for training_summary.json."""
-        return [asdict(choice) for choice in self.choices]
+    recipe: TrainingConfig = TrainingConfig()
+    """The recipe before, with what is "auto" in it."""
+    facts: Facts | None = None
+    """None where nothing was "auto"."""
 
 
 def reading(config: TrainingConfig) -> tuple[DataSection, bool]:
@@ -48,8 +48,8 @@ def resolve(
     facts = count(data)
     refuse_nonsense(data, facts, place)
     resolved = choose(config, facts)
-    lines = [facts.line(), *_told(resolved.choices)]
-    return Plan(resolved.config, resolved.choices, lines, _doubts(facts))
+    lines = [facts.line(), *told(resolved.choices)]
+    return Plan(resolved.config, resolved.choices, lines, _doubts(facts), config, facts)
 
 
 def judged_by_sets(plan: Plan) -> Plan:
@@ -57,25 +57,30 @@ def judged_by_sets(plan: Plan) -> Plan:
 
     Known only once the sets are read: those that are too small to choose are as if not there.
     """
+    reasons = {
+        "held_out.calibrate": "the development sets choose the model as it is",
+        "held_out.contest": "the development sets choose",
+    }
     changed = [
-        replace(choice, value=False, reason="the development sets choose the model as it is")
-        if choice.setting == "held_out.calibrate" and choice.value
+        replace(choice, value=False, reason=reasons[choice.setting])
+        if choice.setting in reasons and choice.value
         else choice
         for choice in plan.choices
     ]
     if changed == plan.choices:
         return plan
-    config = with_values(plan.config, {"held_out.calibrate": False})
-    return Plan(config, changed, [plan.lines[0], *_told(changed)], plan.doubts)
+    own = {choice.setting: choice.value for choice in changed if choice.setting in reasons}
+    lines = [plan.lines[0], *told(changed)]
+    return replace(plan, config=with_values(plan.config, own), choices=changed, lines=lines)
 
 
-def _told(choices: list[Choice]) -> list[str]:
+def told(choices: list[Choice]) -> list[str]:
     """One line per reason."""
     by_reason: dict[str, list[str]] = {}
     for choice in choices:
-        shown = f"{choice.setting} = {_shown(choice.value)}"
-        by_reason.setdefault(choice.reason, []).append(shown)
-    return [f"auto: {', '.join(shown)} ({reason})" for reason, shown in by_reason.items()]
+        setting = f"{choice.setting} = {as_written(choice.value)}"
+        by_reason.setdefault(choice.reason, []).append(setting)
+    return [f"auto: {', '.join(own)} ({reason})" for reason, own in by_reason.items()]
 
 
 def _shaped(config: TrainingConfig, given: ModelConfig) -> TrainingConfig:
@@ -87,7 +92,7 @@ def _shaped(config: TrainingConfig, given: ModelConfig) -> TrainingConfig:
         for key, value in given.to_dict().items()
         if key in known and f"model.{key}" in config.auto
     }
-    for key, none in (("people", 0), ("domains", 0), ("calibrate", False)):
+    for key, none in (("people", 0), ("domains", 0), ("calibrate", False), ("contest", False)):
         if f"held_out.{key}" in config.auto:
             values[f"held_out.{key}"] = none
     return with_values(config, values)
@@ -119,5 +124,6 @@ def _doubts(facts: Facts) -> list[str]:
     return doubts
 
 
-def _shown(value: Any) -> str:
+def as_written(value: Any) -> str:
+    """As a recipe has it."""
     return str(value).lower() if isinstance(value, bool) else str(value)

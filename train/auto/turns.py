@@ -16,6 +16,7 @@ from dcaplda.eval.metrics.calibration import fit_affine
 from dcaplda.eval.metrics.scalars import cllr, min_cllr_lin
 from dcaplda.train.auto.parts import (
     DomainTrials,
+    Scored,
     Turn,
     score_part,
     training_rows,
@@ -28,6 +29,7 @@ from dcaplda.train.model.config import ModelConfig
 from dcaplda.train.model.quadratic import Quadratic
 from dcaplda.train.recipe.sections import TrainingConfig
 from dcaplda.train.start.values import build_model, find_start
+from dcaplda.train.steps.averaging import Parameters
 from dcaplda.train.steps.held_out import find_held_out
 from dcaplda.train.steps.unwatched import train_unwatched
 
@@ -63,19 +65,20 @@ class HeldOutResult:
 
 
 def take_turns(
-    data: TrainingData, config: TrainingConfig, device: torch.device, say: Callable[[str], None]
+    data: TrainingData,
+    config: TrainingConfig,
+    device: torch.device,
+    say: Callable[[str], None],
+    known: Scored | None = None,
 ) -> HeldOutResult | None:
-    """Train without each part of the recipe's [held_out]; None where nothing can be measured."""
-    scored: list[tuple[Turn, list[DomainTrials]]] = []
-    for turn in turns_of(data, config.held_out):
-        model = _model_without(data, config, turn, device)
-        trials = score_part(model, data, turn.part.rows, device)
-        if not trials:
-            say(f"held out {turn.part.name}: its people make no trials")
-            continue
-        scored.append((turn, trials))
-        found = np.mean([cllr(t.targets, t.nontargets, 0.5) for t in trials])
-        say(f"held out {turn.part.name}: Cllr {found:.3f} as it was trained")
+    """Train without each part of the recipe's [held_out]; None where nothing can be measured.
+
+    `known` are the parts' trials where models without them were made already.
+    """
+    scored = known
+    if scored is None:
+        scored = score_turns(data, config, turns_of(data, config.held_out), device, say)
+    scored = [(turn, trials) for turn, trials in scored if trials]
     if not scored:
         return None
     correction = NONE
@@ -83,21 +86,62 @@ def take_turns(
         correction = find_correction(scored, config.objective.prior)
         if correction == NONE:
             say("held out: the parts do not show how to correct the calibration; it stays")
-    parts = []
-    for turn, trials in scored:
-        own = correction
-        if correction != NONE:
-            # A part must not be judged by a calibration that has seen it.
-            rest = [(t, x) for t, x in scored if t is not turn]
-            own = find_correction(rest, config.objective.prior) if rest else NONE
-        parts.append(_figures(turn, trials, own))
+    judged = corrected(scored, config) if correction != NONE else scored
+    parts = [_figures(turn, trials) for turn, trials in judged]
     return HeldOutResult(parts, verdict(parts), correction)
 
 
-def _model_without(
-    data: TrainingData, config: TrainingConfig, turn: Turn, device: torch.device
-) -> Backend:
-    """The recipe's model of everything but the part."""
+def score_turns(
+    data: TrainingData,
+    config: TrainingConfig,
+    turns: Sequence[Turn],
+    device: torch.device,
+    say: Callable[[str], None],
+) -> Scored:
+    """The trials of each part by the recipe's model of everything else."""
+    scored = []
+    for turn in turns:
+        model, _ = model_without(data, config, turn, device)
+        trials = score_part(model, data, turn.part.rows, device)
+        say(told(turn, trials))
+        scored.append((turn, trials))
+    return scored
+
+
+def told(turn: Turn, trials: list[DomainTrials]) -> str:
+    """A line of the log."""
+    if not trials:
+        return f"held out {turn.part.name}: its people make no trials"
+    found = np.mean([cllr(t.targets, t.nontargets, 0.5) for t in trials])
+    return f"held out {turn.part.name}: Cllr {found:.3f} as it was trained"
+
+
+def corrected(scored: Scored, config: TrainingConfig) -> Scored:
+    """The trials as [held_out] calibrate leaves them, or as they are where it does nothing.
+
+    A part must not be judged by a calibration that has seen it.
+    """
+    if not config.held_out.calibrate:
+        return scored
+    found = []
+    for turn, trials in scored:
+        rest = [(t, x) for t, x in scored if t is not turn]
+        scale, shift = find_correction(rest, config.objective.prior) if rest else NONE
+        found.append((turn, [own.moved(scale, shift) for own in trials]))
+    return found
+
+
+def model_without(
+    data: TrainingData,
+    config: TrainingConfig,
+    turn: Turn,
+    device: torch.device,
+    shorter: Sequence[int] = (),
+) -> tuple[Backend, dict[int, Parameters]]:
+    """The recipe's model of everything but the part, and what it would be with fewer steps.
+
+    `shorter` are numbers of steps of stage 1 (see `train_unwatched`).
+    """
     steps = any(stage.steps for stage in config.stages)
     balanced = steps and config.batch.balance == "domain"
     others = data.subset(training_rows(data, turn.part.others, balanced))
@@ -114,11 +158,10 @@ def _model_without(
     held_out = None
     if steps and (config.batch.held_out_folds or config.batch.held_out_domains):
         held_out = find_held_out(others, config, start.generative, device)
-    train_unwatched(model, others, config, device, held_out)
-    return model
+    return model, train_unwatched(model, others, config, device, held_out, shorter)
 
 
-def find_correction(scored: Sequence[tuple[Turn, list[DomainTrials]]], prior: float) -> Correction:
+def find_correction(scored: Scored, prior: float) -> Correction:
     """Scale and shift that the domains held out ask for, every domain counting the same.
 
     Whole domains where there are any: what people of a known domain ask for does not hold where
@@ -143,12 +186,11 @@ def _even(count: int) -> Any:
     return np.full(count, 1.0 / count)
 
 
-def _figures(turn: Turn, trials: list[DomainTrials], correction: Correction) -> dict[str, Any]:
+def _figures(turn: Turn, trials: list[DomainTrials]) -> dict[str, Any]:
     """Means over the part's domains of actual and minimum Cllr at 0.5, and actual at 0.01."""
-    scale, shift = correction
     rows = []
     for own in trials:
-        targets, nontargets = scale * own.targets + shift, scale * own.nontargets + shift
+        targets, nontargets = own.targets, own.nontargets
         rows.append(
             (
                 cllr(targets, nontargets, 0.5),

@@ -49,6 +49,7 @@ AUTO_KEYS = (
     "held_out.people",
     "held_out.domains",
     "held_out.calibrate",
+    "held_out.contest",
 )
 """What may be "auto"; where there is no recipe, all of it is."""
 

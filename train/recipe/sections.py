@@ -304,6 +304,8 @@ class HeldOutSection:
     calibrate: bool = False
     """Correct scale and shift of the result by what these models get wrong on whole domains, or
     where there are none of them on people."""
+    contest: bool = False
+    """Try other values of what is "auto" on these parts (train/auto/contest.py)."""
 
     def __post_init__(self) -> None:
         """Check ranges."""

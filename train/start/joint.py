@@ -158,11 +158,18 @@ def calibration_episodes(data: TrainingData, config: TrainingConfig) -> Iterator
     # One generator for all: what is drawn depends on the data and the recipe alone.
     rng = np.random.default_rng(0)
     for part, whole, weight in plans:
-        others = data.subset(part.others)
-        fitted = fit_generative(others, config.init, config.model.lda_dim, [])
-        held_out = joint_scorer(fitted, others, config.init.sample_correlation)
+        _, held_out = scorer_without(data, part, config)
         rounds = config.init.calibration_rounds
         yield from episodes_of_part(source, part, held_out, whole, weight, rounds, rng)
+
+
+def scorer_without(
+    data: TrainingData, part: Part, config: TrainingConfig
+) -> tuple[Generative, JointScorer]:
+    """LDA, PLDA and the joint scorer of everybody but the part."""
+    others = data.subset(part.others)
+    fitted = fit_generative(others, config.init, config.model.lda_dim, [])
+    return fitted, joint_scorer(fitted, others, config.init.sample_correlation)
 
 
 def duration_features(data: TrainingData, model: ModelSection) -> Array:

@@ -8,7 +8,7 @@ from training_world import copies, draw
 
 from dcaplda.runtime.errors import InputError
 from dcaplda.train.auto import families
-from dcaplda.train.auto.choose import choose
+from dcaplda.train.auto.choose import choose, family
 from dcaplda.train.auto.facts import Facts, count, refuse_nonsense
 from dcaplda.train.auto.resolve import reading, resolve
 from dcaplda.train.recipe.files import load_recipe
@@ -152,6 +152,33 @@ def test_sizes_of_a_hundred_thousand_people_are_capped():
     assert config.batch.size % (2 * 50) == 0
     assert config.stage1.steps <= families.MOST_STEPS
     assert config.held_out.domains <= 6
+
+
+def test_a_contest_is_held_where_it_can_tell_and_does_not_take_long():
+    def contest(facts: Facts, *settings: str):
+        found = choose(auto(*settings), facts)
+        reason = next((c.reason for c in found.choices if c.setting == "held_out.contest"), "")
+        return found.config.held_out.contest, reason
+
+    assert contest(FACTS)[0] and contest(MANY)[0]
+    held, reason = contest(replace(MANY, people=100_000, largest_group=5000))
+    assert not held and "100000 need" in reason and "held_out.contest = true" in reason
+    held, reason = contest(replace(FACTS, utterances=100_000))
+    assert not held and "100000 utterances of 192 values" in reason
+    assert contest(replace(MANY, people=100_000), "held_out.contest=true")[0]
+    assert contest(FACTS, "held_out.people=0", "held_out.domains=0") == (
+        False,
+        "no parts are held out",
+    )
+
+
+def test_the_other_way_near_the_border_is_what_it_would_be_there():
+    facts = replace(MANY, people=300, largest_group=100)
+    few, many = choose(auto(), facts).config, choose(auto(), facts, many=True).config
+    assert few.model.joint and not any(stage.steps for stage in few.stages)
+    assert many.model.variant == "d-plda-dsd" and many.stage1.steps == 500
+    assert family(auto(), facts)[2] and not family(auto("model.joint=true"), facts)[2]
+    assert not family(auto("stage1.steps=10"), facts)[2]
 
 
 def test_data_are_read_before_anything_is_chosen():
