@@ -121,6 +121,8 @@ def parse_info(manifest: Any, place: str) -> ModelInfo:
         name: _file(graphs.table(name), name, f"{name}.onnx")
         for name in (*GRAPHS, *(name for name in FURTHER if name in graphs.values))
     }
+    if (PREPARE in files) != (TILE in files):
+        raise told.refused(f"'{PREPARE}' and '{TILE}' are two steps of one comparison")
     joint = told.optional_table(JOINT)
     adaptation = told.optional_table("adaptation")
     info = ModelInfo(

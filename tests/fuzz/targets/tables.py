@@ -164,7 +164,7 @@ class Archives(Target):
     def _by_hand(self, content: bytes) -> list[tuple[str, list[float]]]:
         entries = []
         for line in content.decode("utf-8").rstrip("\n").split("\n"):
-            match = re.fullmatch(r"([^\x00-\x20\x7f]+)[ \t]+\[(.+)\][ \t\r]*", line)
+            match = re.fullmatch(r"([^\x00-\x20\x7f]+)[ \t][ \t\r]*\[(.+)\][ \t\r]*", line)
             words = match[2].split() if match else ["?"]
             require(all(NUMBER.fullmatch(word) for word in words), f"{line[:60]!r} was accepted")
             assert match
@@ -186,7 +186,9 @@ class Archives(Target):
         if b"[" in content or b"CM" in content:
             return OTHER  # text, or packed: another way to write a matrix
         again = b"".join(key.encode() + b" " + encoded(m) for key, m in found)
-        require(again.replace(b"\t", b" ") == content.replace(b"\t", b" "), "not what it encodes")
+        # A tab may stand for a blank, and newlines at the end.
+        ours, told = (x.replace(b"\t", b" ").rstrip(b"\n") for x in (again, content))
+        require(ours == told, "not what it encodes")
         return SAME
 
 

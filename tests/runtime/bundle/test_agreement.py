@@ -92,6 +92,12 @@ def test_durations_that_are_not_used_are_not_asked_for(plain_bundle: Path, tmp_p
     refused(copy, "its scores do not depend on '.*durations', unlike model.json")
 
 
+@pytest.mark.parametrize("name", ["prepare", "tile"])
+def test_half_of_a_comparison_in_two_steps_is_refused(bundle: Path, name: str) -> None:
+    edit_manifest(bundle, lambda m: m["graphs"].pop(name))
+    refused(bundle, "'prepare' and 'tile' are two steps of one comparison")
+
+
 def test_a_joint_model_without_its_file_is_refused(tmp_path: Path) -> None:
     directory = joint_bundle(tmp_path / "bundle")
     edit_manifest(directory, lambda m: m.pop("joint"))
