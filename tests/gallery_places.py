@@ -29,13 +29,25 @@ class Home:
         self.opened.append(Gallery.open(self.name(name), backend, **settings))
         return self.opened[-1]
 
+    def close(self) -> None:
+        """Close every handle."""
+        for gallery in self.opened:
+            gallery.close()
+
 
 _numbers = itertools.count()
 
 
 def home_of(kind: str, request: pytest.FixtureRequest, folder: Path) -> Home:
+    """Of a fixture's request, at whose end all that was opened is closed."""
+    home = Home(kind, _names(kind, request, folder))
+    request.addfinalizer(home.close)
+    return home
+
+
+def _names(kind: str, request: pytest.FixtureRequest, folder: Path) -> Callable[[str], str]:
     if kind == "sqlite":
-        return Home(kind, lambda name: str(folder / f"{name}.db"))
+        return lambda name: str(folder / f"{name}.db")
     server: Server = request.getfixturevalue("postgres")
     number = next(_numbers)  # a schema is made far faster than a database
-    return Home(kind, lambda name: server.url("postgres", gallery=f"t{number}_{name}"))
+    return lambda name: server.url("postgres", gallery=f"t{number}_{name}")

@@ -3,7 +3,6 @@
 import multiprocessing
 import threading
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,11 +21,8 @@ pytestmark = pytest.mark.torch
 
 
 @pytest.fixture(params=KINDS)
-def home(request, tmp_path: Path) -> Iterator[Home]:
-    found = home_of(request.param, request, tmp_path)
-    yield found
-    for gallery in found.opened:
-        gallery.close()
+def home(request, tmp_path: Path) -> Home:
+    return home_of(request.param, request, tmp_path)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +21,8 @@ SPEAKERS = 30
 
 
 @pytest.fixture(params=KINDS)
-def home(request, tmp_path: Path) -> Iterator[Home]:
-    found = home_of(request.param, request, tmp_path)
-    yield found
-    for gallery in found.opened:
-        gallery.close()
+def home(request, tmp_path: Path) -> Home:
+    return home_of(request.param, request, tmp_path)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +21,8 @@ pytestmark = pytest.mark.torch
 
 
 @pytest.fixture
-def home(request, tmp_path: Path) -> Iterator[Home]:
-    found = home_of("postgres", request, tmp_path)
-    yield found
-    for gallery in found.opened:
-        gallery.close()
+def home(request, tmp_path: Path) -> Home:
+    return home_of("postgres", request, tmp_path)
 
 
 @pytest.fixture(scope="module")

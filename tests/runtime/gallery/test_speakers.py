@@ -2,7 +2,6 @@ import multiprocessing
 import os
 import shutil
 import sqlite3
-import threading
 import time
 from pathlib import Path
 
@@ -288,31 +287,6 @@ def test_other_handles_see_changes_at_their_next_search(backend, prints, tmp_pat
     reader.replace("s1", prints[601])
     np.testing.assert_array_equal(writer.get("s1").voiceprints[0], prints[601])
     assert writer.search(prints[500], 100) == reader.search(prints[500], 100)
-
-
-def test_many_threads_search_while_one_changes(backend, prints, tmp_path) -> None:
-    """Speakers s0 to s99 stay; whatever else comes and goes, they are always found right."""
-    gallery = filled(tmp_path / "g.db", backend, prints[:100])
-    truth = {f"s{i}": llr for i, llr in enumerate(backend.compare(prints[:100], prints[-1:])[:, 0])}
-    stop, wrong = threading.Event(), []
-
-    def look() -> None:
-        while not stop.is_set():
-            found = dict(gallery.search(prints[-1], 10_000))
-            if any(abs(found.get(name, np.inf) - llr) > 1e-4 for name, llr in truth.items()):
-                wrong.append(found)
-
-    threads = [threading.Thread(target=look) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for i in range(40):
-        gallery.add_many((f"x{i}-{j}", prints[100 + j]) for j in range(20))
-        gallery.remove(*(f"x{i}-{j}" for j in range(0, 20, 2)))
-    stop.set()
-    for thread in threads:
-        thread.join()
-    assert not wrong
-    assert len(gallery) == 100 + 40 * 10
 
 
 def test_a_gallery_survives_a_fork(backend, prints, tmp_path) -> None:
