@@ -5,7 +5,6 @@ log odds of two segments being of one speaker: a number that follows from a prio
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +14,6 @@ from dcaplda.runtime.joint.rows import JointModel, Sides, joined_sides
 
 Labels = NDArray[np.int64]
 Matrix = NDArray[np.float64]
-
-
-class Joined(Protocol):
-    """What becomes of two clusters."""
-
-    def __call__(self, kept: int, gone: int, llrs: Matrix) -> Matrix:
-        """LLRs of cluster `kept`, which has taken in `gone`, with every cluster; (n,)."""
 
 
 def average_link(llrs: NDArray[np.floating], threshold: float, count: int = 0) -> Labels:
@@ -68,7 +60,11 @@ def _symmetric(llrs: NDArray[np.floating]) -> Matrix:
 def _clustered(
     matrix: Matrix, threshold: float, count: int, joined: Callable[[int, int, Matrix], Matrix]
 ) -> Labels:
-    """Join the closest two, again and again; row maxima are kept, so that n^2 work does it."""
+    """Join the closest two, again and again; row maxima are kept, so that n^2 work does it.
+
+    `joined(kept, gone, matrix)` gives the LLRs (n,) of cluster `kept`, which has taken in `gone`,
+    with every cluster.
+    """
     n = len(matrix)
     if count > n:
         raise InputError(f"{count} speakers of {n} utterances; each has at least one")
