@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 NOBODY = 65534
@@ -43,6 +43,21 @@ def why_not() -> str:
     if os.getuid() == 0 and shutil.which("setpriv") is None:
         return "PostgreSQL does not run as root, and there is no setpriv"
     return ""
+
+
+def state_of(process: int) -> str:
+    """The letter that the system gives a process: T stopped, Z ended and not yet asked, X gone."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "X"
+
+
+def wait_until(happened: Callable[[], bool], what: str) -> None:
+    last = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < last, f"PostgreSQL {what}"
+        time.sleep(0.005)
 
 
 class Server:
@@ -105,11 +120,16 @@ class Server:
         if self.process is None or self.process.poll() is not None:
             return
         pid = self.process.pid
+        # Stopped first: a client that comes now must not get a process that nobody here knows of,
+        # which would live on, hold the shared memory, and keep the next server from starting.
+        os.kill(pid, signal.SIGSTOP)
+        wait_until(lambda: state_of(pid) in "TZ", "is not stopped")
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         for process in (pid, *map(int, children)):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         self.process.wait(60)
+        wait_until(lambda: all(state_of(int(child)) in "ZX" for child in children), "lives on")
         (self.folder / "data" / "postmaster.pid").unlink(missing_ok=True)
 
     def _end(self, how: int) -> None:
