@@ -12,6 +12,7 @@ from dcaplda.train.data.batches import checked_share, domain_weights, largest_si
 from dcaplda.train.data.directory import load_training_data
 from dcaplda.train.data.folds import domain_parts
 from dcaplda.train.data.labelled import TrainingData
+from dcaplda.train.data.picked import extremes
 from dcaplda.train.model import durations
 from dcaplda.train.model.config import VARIANTS, ModelConfig
 from dcaplda.train.recipe.problems import Problems
@@ -45,8 +46,15 @@ def check_recipe(config: TrainingConfig, start_model: str, problems: Problems) -
     if model.joint and has_steps(config):
         # Steps see single utterances of known places only, and would undo what episodes taught.
         problems.add(
-            "model.joint = true: LDA, PLDA and calibration come from the data without steps; set "
+            "model.joint = true: its steps are init.joint_steps, before calibration; set "
             "stage1.steps, stage2.steps and stage3.steps to 0 (as egs/recordings/conf/joint.toml)"
+        )
+    if config.init.joint_steps and not model.joint:
+        problems.add("init.joint_steps: are those of a joint model; set model.joint = true")
+    if config.init.joint_steps and model.variant == "plda-dd":
+        problems.add(
+            "init.joint_steps: plda-dd keeps LDA and PLDA as they are; set model.variant = "
+            '"d-plda-dd"'
         )
     if model.joint and not config.init.domain_offsets:
         problems.add("model.joint = true: places need init.domain_offsets = true")
@@ -106,10 +114,11 @@ def check_fit(
 
 def _refuse_constant_values(data: TrainingData) -> None:
     """A value that never changes has no variance for LDA to divide by."""
-    same = np.flatnonzero(data.embeddings.min(axis=0) == data.embeddings.max(axis=0))
+    least, greatest = extremes(data.embeddings)
+    same = np.flatnonzero(least == greatest)
     if same.size:
         raise InputError(
-            f"value {same[0]} (counted from 0) is {data.embeddings[0, same[0]]:g} in all training "
+            f"value {same[0]} (counted from 0) is {least[same[0]]:g} in all training "
             f"embeddings ({same.size} of {data.embeddings.shape[1]} values never change); remove "
             "such values or extract the embeddings again"
         )
@@ -137,7 +146,7 @@ def _check_batches(
     if holds_out(section):
         with problems.catching():
             for part in held_out_parts(data, section):
-                own = data.subset(part.rows, vectors=False)
+                own = data.subset(part.rows)
                 checked_share(own, batch_of_part(own, section))
         return
     counts = np.bincount(data.speaker_domain)

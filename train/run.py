@@ -224,7 +224,7 @@ def _first_model(
         model = Backend(model_config)
         set_trainable(model)
         return model, None, None
-    start = find_start(data, config)
+    start = find_start(data, config, say)
     for note in start.notes:
         (say if note.startswith(("global", "duration")) else warn)(note)
     model = build_model(start, model_config, config.init, config.run.seed)

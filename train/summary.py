@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from dcaplda.runtime.familiarity import precision_of
 from dcaplda.runtime.fields import parse_json
 from dcaplda.runtime.files import replacing
-from dcaplda.train.data.labelled import TrainingData, row_chunks
+from dcaplda.train.data.labelled import TrainingData
+from dcaplda.train.data.picked import row_chunks
 from dcaplda.train.model.backend import Backend
 
 Floats = NDArray[np.float64]
@@ -67,16 +68,23 @@ def _side_statistics(
     model: Backend, data: TrainingData, weights: Floats, device: torch.device
 ) -> dict[str, Any]:
     """Mean and covariance of z, and percentiles of the Mahalanobis distance from the mean."""
-    parts = []
-    for rows in row_chunks(len(data.ids)):
+    chunks = row_chunks(len(data.ids))
+    # In its place at once: between the layers' values, small results would keep memory in pieces.
+    z = np.empty((len(data.ids), model.config.side_info_dim), np.float32)
+    for rows in chunks:
         chunk = torch.from_numpy(data.embeddings[rows]).to(device)
-        parts.append(model.side_info(chunk).double().cpu().numpy())
-    z = np.concatenate(parts)
-    mean = np.average(z, axis=0, weights=weights)
-    covariance = np.atleast_2d(np.cov(z, rowvar=False, aweights=weights))
+        z[rows] = model.side_info(chunk).cpu().numpy()
+    mass = weights.sum()
+    mean = weights @ z / mass
+    # Without bias if all weigh the same; numpy's cov would hold several copies of all z.
+    spread = mass - (weights @ weights) / mass
+    covariance = np.zeros((len(mean), len(mean)))
+    for rows in chunks:
+        centred = z[rows] - mean
+        covariance += (centred * weights[rows, None]).T @ centred / spread
     precision = precision_of(covariance)
-    centred = z - mean
-    distances = np.sqrt(np.maximum(((centred @ precision) * centred).sum(axis=1), 0.0))
+    squares = [(((z[rows] - mean) @ precision) * (z[rows] - mean)).sum(axis=1) for rows in chunks]
+    distances = np.sqrt(np.maximum(np.concatenate(squares), 0.0))
     levels = (50.0, 95.0, 99.0, 99.9)
     found = weighted_percentiles(distances, weights, levels)
     return {

@@ -37,6 +37,6 @@ def test_a_small_domain_counts_as_much_as_a_large_one() -> None:
     assert told["embedding_norm"]["mean"] == pytest.approx(mean, rel=1e-5)
     assert abs(mean - norms.mean()) > 1e-4 * mean, "an unweighted mean would fail"
     with torch.no_grad():
-        z = model.side_info(torch.from_numpy(data.embeddings)).double().numpy()
+        z = model.side_info(torch.from_numpy(np.asarray(data.embeddings))).double().numpy()
     expected = np.mean([z[data.domain == d].mean(axis=0) for d in domains], axis=0)
     np.testing.assert_allclose(told["side_information"]["mean"], expected, atol=1e-5)

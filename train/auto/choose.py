@@ -102,6 +102,7 @@ def _variant(chooser: _Chooser, facts: Facts, many: bool, why: str) -> None:
         variant = "d-plda-dsd" if known else "d-plda-sd"
         chooser.set("model.variant", variant, why + missing)
         chooser.set("model.joint", False, "joint models are not trained by steps")
+        chooser.set("model.recordings", False, "for joint models")
         return
     if known and _scarcity(facts) >= families.TINY:
         reason = f"{facts.people} people are too few for more than one scale and shift"
@@ -116,6 +117,17 @@ def _variant(chooser: _Chooser, facts: Facts, many: bool, why: str) -> None:
     if joint and not offsets:
         joint, reason = False, "init.domain_offsets = false"
     chooser.set("model.joint", joint, reason)
+    chooser.set("model.recordings", *_recordings(chooser.value("model.joint"), facts))
+
+
+def _recordings(joint: bool, facts: Facts) -> tuple[bool, str]:
+    """Whether utterances of one recording get a calibration of their own, and why."""
+    if not joint:
+        return False, "for joint models"
+    told = f"{facts.in_sessions} people have several utterances of one session"
+    if facts.in_sessions < families.IN_SESSIONS:
+        return False, f"{told}, fewer than {families.IN_SESSIONS}"
+    return True, f"{told}: who speaks when is learnt from them"
 
 
 def _few(chooser: _Chooser, facts: Facts, why: str) -> None:

@@ -208,7 +208,8 @@ class _Contest:
                 self._explain(setting, f"{text}{whole.words()}")
                 continue
             for key, value in own.items():
-                self.choices[key] = replace(self.choices[key], value=value)
+                why = self.choices[key].reason if key == setting else f"follows {setting}"
+                self.choices[key] = replace(self.choices[key], value=value, reason=why)
             together = "" if len(winners) == 1 else "with the others that won "
             reason = f"instead of {before}: {quick.words()}; {together}{whole.words()} as a whole"
             self._explain(setting, reason)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dcaplda.runtime.errors import InputError
-from dcaplda.train.data.labelled import TrainingData, row_chunks
+from dcaplda.train.data.labelled import TrainingData
+from dcaplda.train.data.picked import mean_vector, row_chunks
 
 LEAST_PEOPLE = 4
 """Two folds of people, each with nontarget trials of its own."""
@@ -27,6 +28,8 @@ class Facts:
     """Speakers of the domain that has fewest."""
     utterances: int
     recordings: int
+    in_sessions: int
+    """People with two utterances of one session, of domains that have two such people."""
     dim: int
     seconds: tuple[float, float, float] | None
     """Least, median and most seconds of speech; None where durations are not known."""
@@ -63,9 +66,20 @@ def count(data: TrainingData) -> Facts:
         smallest_domain=int(np.bincount(data.speaker_domain).min()),
         utterances=len(data.ids),
         recordings=len(np.unique(data.recording)),
+        in_sessions=_in_sessions(data),
         dim=data.embeddings.shape[1],
         seconds=seconds,
     )
+
+
+def _in_sessions(data: TrainingData) -> int:
+    """People whose utterances of one session can be told from somebody else's of the place."""
+    kinds = np.stack([data.domain, data.identity, data.session], axis=1)
+    sessions, counts = np.unique(kinds, axis=0, return_counts=True)
+    talkers = np.unique(sessions[counts > 1, :2], axis=0)
+    domains, people = np.unique(talkers[:, 0], return_counts=True)
+    several = np.isin(talkers[:, 0], domains[people > 1])
+    return len(np.unique(talkers[several, 1]))
 
 
 def refuse_nonsense(data: TrainingData, facts: Facts, place: str) -> None:
@@ -76,7 +90,7 @@ def refuse_nonsense(data: TrainingData, facts: Facts, place: str) -> None:
             "needed, and some dozens for a result worth having"
         )
     x = data.embeddings
-    mean = x.mean(axis=0, dtype=np.float64)
+    mean = mean_vector(x)
     squares = sum(float(((x[rows] - mean) ** 2).sum()) for rows in row_chunks(len(x)))
     spread = float(np.sqrt(squares / len(x)))
     if spread <= SAME * float(np.linalg.norm(mean)):

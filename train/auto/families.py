@@ -27,6 +27,9 @@ TINY = 2.0
 calibration is all that can be learnt."""
 FEW_TURNS, MANY_TURNS = (3, 4), (2, 6)
 """Parts held out in turn, of people and of domains; five of people where these are scarce."""
+IN_SESSIONS = 30
+"""People with several utterances of a session from which on a joint model learns a calibration of
+its own from them; of fewer it would be rough, as every figure is (not measured)."""
 LARGE = 30_000
 """Utterances from which on the few turns are enough for models without steps, too."""
 
@@ -49,6 +52,7 @@ MANY: dict[str, Any] = {
     "model.side_info_dim": 6,
     "model.side_activation": "log-softmax",
     "model.joint": False,
+    "model.recordings": False,
     "init.balance": "domain",
     "init.classes": "speaker",
     "init.domain_offsets": False,

@@ -33,11 +33,23 @@ class Question:
             # What must change together is free together, or not tried.
             if all(key in free for key in values if key not in FOLLOWERS)
         ]
-        return [values for values in own if values[self.setting] != current(config, self.setting)]
+        return [
+            values
+            for values in own
+            if values[self.setting] != current(config, self.setting) and _possible(config, values)
+        ]
 
 
-FOLLOWERS = ("model.side_hidden_dim", "model.side_info_dim")
-"""Sizes that follow another where they may."""
+FOLLOWERS = ("model.side_hidden_dim", "model.side_info_dim", "model.recordings")
+"""What follows another setting where it may."""
+
+
+def _possible(config: TrainingConfig, values: Values) -> bool:
+    """Whoever asks for recordings has asked for a joint model."""
+    joint, recordings = (
+        values.get(key, current(config, key)) for key in ("model.joint", "model.recordings")
+    )
+    return bool(joint or not recordings)
 
 
 def current(config: TrainingConfig, setting: str) -> Any:
@@ -60,9 +72,11 @@ def _fewer_directions(config: TrainingConfig, facts: Facts) -> list[Values]:
 
 def _other_variant(config: TrainingConfig, facts: Facts) -> list[Values]:
     if config.model.joint:
-        return [{"model.variant": "plda", "model.joint": False}]
+        return [{"model.variant": "plda", "model.joint": False, "model.recordings": False}]
     if config.model.variant == "plda" and facts.seconds is not None and facts.groups > 1:
-        return [{"model.variant": "plda-dd", "model.joint": True}]
+        recordings = facts.in_sessions >= families.IN_SESSIONS
+        joint: Values = {"model.variant": "plda-dd", "model.joint": True}
+        return [{**joint, "model.recordings": recordings}]
     return []
 
 

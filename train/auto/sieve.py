@@ -26,12 +26,12 @@ from dcaplda.train.auto.parts import (
 )
 from dcaplda.train.data.labelled import TrainingData
 from dcaplda.train.model.config import ModelConfig
+from dcaplda.train.plda.covariances import Array
+from dcaplda.train.plda.generative import Generative, fit_generative
 from dcaplda.train.recipe.sections import TrainingConfig
-from dcaplda.train.start.conditions import fit_conditions
-from dcaplda.train.start.covariances import Array
+from dcaplda.train.start.conditions import duration_features, fit_conditions
 from dcaplda.train.start.episodes import Episode, Source, episodes_of_part
-from dcaplda.train.start.generative import Generative, fit_generative
-from dcaplda.train.start.joint import duration_features, scorer_without
+from dcaplda.train.start.joint import scorer_without
 from dcaplda.train.start.values import Start, build_model
 
 MOST_DOMAINS = 8

@@ -151,7 +151,9 @@ def model_without(
     if others.domain_group.max() == 0:
         init, batch = replace(init, calibration_domains=0.0), replace(batch, held_out_domains=False)
     known = {k: v for k, v in batch.domain_weights.items() if k in others.domain_names}
-    config = replace(config, init=init, batch=replace(batch, domain_weights=known))
+    # Nor does it compare utterances of one recording.
+    section = replace(config.model, recordings=False)
+    config = replace(config, model=section, init=init, batch=replace(batch, domain_weights=known))
     shape = ModelConfig(embedding_dim=data.embeddings.shape[1], **vars(config.model))
     start = find_start(others, config)
     model = build_model(start, shape, config.init, config.run.seed).to(device)

@@ -8,6 +8,7 @@ from dcaplda.runtime.tables.sessions import default_sessions, read_recordings
 from dcaplda.runtime.tables.text_tables import read_durations, read_words
 from dcaplda.runtime.tables.vectors import read_vectors
 from dcaplda.runtime.values import check_seconds
+from dcaplda.train.data.columns import Columns
 from dcaplda.train.data.guesses import complete
 from dcaplda.train.data.labelled import Labels, TrainingData, assemble
 from dcaplda.train.recipe.sections import DataSection
@@ -33,22 +34,27 @@ def read_labels(directory: str, section: DataSection, need_durations: bool = Tru
         raise InputError(f"{directory}: no such data directory")
     if not (root / "utt2spk").is_file():
         raise InputError(f"{directory}: has no utt2spk; is it a Kaldi data directory?")
-    speaker = read_words(str(root / "utt2spk"))
+    columns = Columns()
+    speaker = columns.words(read_words(str(root / "utt2spk")))
     recording = read_recordings(root / "segments")
     if (root / "utt2sess").is_file():
-        session = read_words(str(root / "utt2sess"))
+        session = columns.words(read_words(str(root / "utt2sess")))
     else:
-        session = default_sessions(speaker, recording)
-    domain = read_words(str(root / "utt2dom")) if (root / "utt2dom").is_file() else None
+        session = columns.words(default_sessions(speaker, recording))
+    domain = None
+    if (root / "utt2dom").is_file():
+        domain = columns.words(read_words(str(root / "utt2dom")))
+    whole = None
     if recording is not None:
-        recording = {name: recording.get(name, name) for name in speaker}
+        whole = columns.words({name: recording.get(name, name) for name in speaker})
+    seconds = _durations(root, section.frame_shift, need_durations)
     return Labels(
         place=directory,
         speaker=speaker,
         session=session,
         domain=domain,
-        seconds=_durations(root, section.frame_shift, need_durations),
-        recording=recording,
+        seconds=None if seconds is None else columns.numbers(seconds),
+        recording=whole,
         own_sessions=recording is None and not (root / "utt2sess").is_file(),
     )
 

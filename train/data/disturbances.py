@@ -13,7 +13,8 @@ from torch import Tensor
 
 from dcaplda.runtime.errors import InputError
 from dcaplda.train.data.batches import Batch
-from dcaplda.train.data.labelled import TrainingData, row_chunks
+from dcaplda.train.data.labelled import TrainingData
+from dcaplda.train.data.picked import Vectors, mean_vector, row_chunks
 from dcaplda.train.recipe.sections import BatchSection
 
 Float32 = NDArray[np.float32]
@@ -41,7 +42,7 @@ class Disturber:
     def __init__(self, data: TrainingData, section: BatchSection) -> None:
         self.section = section
         self.seconds = data.seconds.astype(np.float32)
-        self.centre = data.embeddings.mean(axis=0, dtype=np.float64).astype(np.float32)
+        self.centre = mean_vector(data.embeddings).astype(np.float32)
         self.spread = _spread(data.embeddings, self.centre)
         self.within = _within_factor(data) if section.short_noise else None
         if section.short_noise and np.isnan(self.seconds).any():
@@ -109,7 +110,7 @@ class Disturber:
         return embeddings, seconds
 
 
-def _spread(x: Float32, centre: Float32) -> Float32:
+def _spread(x: Vectors, centre: Float32) -> Float32:
     """Standard deviation of each value."""
     squares = np.zeros(x.shape[1])
     for rows in row_chunks(len(x)):

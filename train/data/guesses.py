@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dcaplda.train.data.clusters import clusters
 from dcaplda.train.data.labelled import Labels
+from dcaplda.train.data.picked import row_chunks
 from dcaplda.train.recipe.sections import DataSection
 
 _WORDS = re.compile(r"[-_./]")
@@ -29,6 +30,26 @@ average; and further than those of any of ROUNDS."""
 ROUNDS = 99
 
 Floats = NDArray[np.floating]
+
+
+class _Unit:
+    """The vectors at length 1, made when they are asked for: all of them would be a second copy."""
+
+    def __init__(self, vectors: Floats) -> None:
+        self.vectors = vectors
+        self.norms = np.empty((len(vectors), 1), vectors.dtype)
+        for rows in row_chunks(len(vectors)):
+            self.norms[rows] = np.linalg.norm(vectors[rows], axis=1, keepdims=True)
+
+    @property
+    def all_usable(self) -> bool:
+        """Whether all have a length, and a finite one."""
+        return bool((np.isfinite(self.norms) & (self.norms > 0)).all())
+
+    def __getitem__(self, rows: list[int]) -> Floats:
+        """Some of them."""
+        found: Floats = self.vectors[rows] / self.norms[rows]
+        return found
 
 
 @dataclass(frozen=True)
@@ -47,10 +68,9 @@ def complete(ids: Sequence[str], vectors: Floats, labels: Labels, section: DataS
     by_person: dict[str, list[str]] = defaultdict(list)
     for name in rows:
         by_person[labels.speaker[name]].append(name)
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    if not (np.isfinite(norms) & (norms > 0)).all():
+    unit = _Unit(vectors)
+    if not unit.all_usable:
         return Guess(labels, [])  # refused by name later
-    unit = vectors / norms
     notes: list[str] = []
     session, domain = dict(labels.session), labels.domain
     if labels.own_sessions:
@@ -72,7 +92,7 @@ def complete(ids: Sequence[str], vectors: Floats, labels: Labels, section: DataS
 def _sessions(
     by_person: Mapping[str, list[str]],
     rows: Mapping[str, int],
-    unit: Floats,
+    unit: _Unit,
     session: dict[str, str],
     way: str,
 ) -> tuple[dict[str, str], str]:
@@ -113,7 +133,7 @@ def _sessions_hold(
     by_person: Mapping[str, list[str]],
     session: Mapping[str, str],
     rows: Mapping[str, int],
-    unit: Floats,
+    unit: _Unit,
 ) -> bool:
     """Whether utterances of a guessed session are more alike than others of their speaker."""
     differences = []
@@ -167,7 +187,7 @@ def _original(words: Sequence[str], known: Mapping[tuple[str, ...], str]) -> tup
 def _domains(
     by_person: Mapping[str, list[str]],
     rows: Mapping[str, int],
-    unit: Floats,
+    unit: _Unit,
     marks: Mapping[str, str],
 ) -> tuple[dict[str, str] | None, str]:
     """Domain of every utterance: that of its speaker, apart for each kind of degraded copy."""

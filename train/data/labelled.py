@@ -1,7 +1,7 @@
 """Labelled training vectors in memory, cleaned of what training cannot use."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,18 +9,12 @@ from numpy.typing import NDArray
 
 from dcaplda.runtime import checks
 from dcaplda.runtime.errors import InputError
+from dcaplda.train.data.columns import numbered
+from dcaplda.train.data.picked import Vectors, pick
 
 Index = NDArray[np.int32]
 _COLUMNS = 16
 """Columns ordered at a time: a line of the cache, and a thirtieth of embeddings of 512."""
-
-CHUNK = 1 << 13
-"""Rows that are worked on together, where a copy of all would take as much memory as there is."""
-
-
-def row_chunks(count: int) -> list[slice]:
-    """All rows, a chunk at a time."""
-    return [slice(first, first + CHUNK) for first in range(0, count, CHUNK)]
 
 
 @dataclass(frozen=True)
@@ -33,7 +27,7 @@ class TrainingData:
     """
 
     ids: list[str]
-    embeddings: NDArray[np.float32]
+    embeddings: Vectors
     seconds: NDArray[np.float32]
     """Seconds of speech; NaN throughout where durations are not known."""
     speaker: Index
@@ -81,17 +75,13 @@ class TrainingData:
                 group[group == group[other[1]]] = group[one[1]]
         return np.unique(group, return_inverse=True)[1].astype(np.int32)
 
-    def subset(self, rows: NDArray[np.integer], vectors: bool = True) -> "TrainingData":
-        """These rows (in rising order), labels renumbered without holes.
-
-        Without `vectors` there are none in it, for those who look at labels or take vectors from
-        the whole: there may be gigabytes of them.
-        """
+    def subset(self, rows: NDArray[np.integer]) -> "TrainingData":
+        """These rows (in rising order), labels renumbered without holes; vectors are not copied."""
         speakers, speaker = np.unique(self.speaker[rows], return_inverse=True)
         domains, domain = np.unique(self.domain[rows], return_inverse=True)
         return TrainingData(
             ids=[self.ids[row] for row in rows],
-            embeddings=self.embeddings[rows] if vectors else self.embeddings[:0],
+            embeddings=pick(self.embeddings, rows),
             seconds=self.seconds[rows],
             speaker=speaker.astype(np.int32),
             identity=self.identity[rows],
@@ -155,61 +145,90 @@ def assemble(
     session with two speakers are errors: guessing would corrupt the training silently.
     """
     dropped: Counter[str] = Counter()
-    rows, speakers, sessions, domains, seconds = [], [], [], [], []
-    for row, name in enumerate(ids):
-        reason = _unusable(name, labels)
-        if reason:
-            dropped[reason] += 1
-            continue
-        rows.append(row)
-        speakers.append(labels.speaker[name])
-        sessions.append(labels.session[name])
-        domains.append(_domain(name, labels))
-        seconds.append(np.nan if labels.seconds is None else labels.seconds[name])
-    with_vector = set(ids)
-    dropped["utterances without a vector"] = sum(u not in with_vector for u in labels.speaker)
-    if not rows:
+    rows = _usable_rows(ids, labels, dropped)
+    dropped["utterances without a vector"] = _without_vector(ids, labels)
+    if not len(rows):
         raise InputError(
             f"{labels.place}: no utterance has both a vector and labels; {_example(ids, labels)}"
         )
+    speakers, speaker = _ranked(labels.speaker[ids[row]] for row in rows)
+    sessions, session = _ranked(labels.session[ids[row]] for row in rows)
+    domains, domain = _ranked(_domain(ids[row], labels) for row in rows)
     if not allow_shared_sessions:
-        _refuse_shared_sessions(labels.place, speakers, sessions)
-    classes = list(zip(domains, speakers, strict=True))
-    per_class: dict[tuple[str, str], set[str]] = {}
-    for key, session in zip(classes, sessions, strict=True):
-        per_class.setdefault(key, set()).add(session)
-    keep = [i for i, key in enumerate(classes) if len(per_class[key]) > 1]
-    dropped["speakers with one session"] = sum(len(s) == 1 for s in per_class.values())
-    dropped["utterances of speakers with one session"] = len(classes) - len(keep)
-    if not keep:
+        _refuse_shared_sessions(labels.place, (speakers, speaker), (sessions, session))
+    # A class is a person in one domain, and needs two sessions.
+    own_class = np.unique(_pairs(domain, speaker), return_inverse=True)[1]
+    per_class = np.bincount(np.unique(_pairs(own_class, session)) // (int(session.max()) + 1))
+    dropped["speakers with one session"] = int(np.sum(per_class == 1))
+    keep = np.flatnonzero(per_class[own_class] > 1)
+    dropped["utterances of speakers with one session"] = len(rows) - len(keep)
+    if not len(keep):
         raise InputError(
             f"{labels.place}: no speaker has two sessions, so there are no target trials; "
             "check utt2sess"
         )
-    keep.sort(key=lambda i: (classes[i], sessions[i], ids[rows[i]]))
-    chosen = [rows[i] for i in keep]
-    names = [ids[row] for row in chosen]
-    matrix = _ordered(embeddings, np.array(chosen), in_place)
+    keep = keep[np.lexsort((session[keep], speaker[keep], domain[keep]))]
+    names = [ids[row] for row in rows[keep]]
+    _order_ids(names, keep, _pairs(own_class, session)[keep])
+    rows, speaker, session, domain = rows[keep], speaker[keep], session[keep], domain[keep]
+    matrix = _ordered(embeddings, rows, in_place)
     _refuse_bad_vectors(labels.place, names, matrix)
-    recordings = [
-        labels.recording[name] if labels.recording else f"{domains[i]}\0{sessions[i]}"
-        for i, name in zip(keep, names, strict=True)
-    ]
-    domain_names, domain = _numbered([domains[i] for i in keep])
-    class_names, speaker = _numbered([f"{classes[i][0]}\0{classes[i][1]}" for i in keep])
+    if labels.recording:
+        recording = _ranked(labels.recording[name] for name in names)[1]
+    else:
+        recording = _without_holes(_pairs(domain, session))[1]
+    known_domains, domain_number = _without_holes(domain)
+    classes, class_number = _without_holes(_pairs(domain, speaker))
+    of_class = np.divmod(classes, int(speaker.max()) + 1)
+    lengths = labels.seconds
     return TrainingData(
         ids=names,
         embeddings=matrix,
-        seconds=np.array([seconds[i] for i in keep], dtype=np.float32),
-        speaker=speaker,
-        identity=_numbered([speakers[i] for i in keep])[1],
-        session=_numbered([sessions[i] for i in keep])[1],
-        recording=_numbered(recordings)[1],
-        domain=domain,
-        domain_names=domain_names,
-        speaker_names=[name.replace("\0", ":") for name in class_names],
+        seconds=np.fromiter(
+            (np.nan if lengths is None else lengths[name] for name in names), np.float32, len(names)
+        ),
+        speaker=class_number,
+        identity=_without_holes(speaker)[1],
+        session=_without_holes(session)[1],
+        recording=recording,
+        domain=domain_number,
+        domain_names=[domains[number] for number in known_domains],
+        speaker_names=[f"{domains[d]}:{speakers[s]}" for d, s in zip(*of_class, strict=True)],
         dropped=dict(dropped),
     )
+
+
+def _usable_rows(ids: Sequence[str], labels: Labels, dropped: Counter[str]) -> NDArray[np.int64]:
+    """Rows of what has all labels; what has not is counted."""
+    usable = np.ones(len(ids), dtype=bool)
+    for row, name in enumerate(ids):
+        reason = _unusable(name, labels)
+        if reason:
+            dropped[reason] += 1
+            usable[row] = False
+    return np.flatnonzero(usable)
+
+
+def _pairs(first: NDArray[np.integer], second: NDArray[np.integer]) -> NDArray[np.int64]:
+    """One number for each pair of numbers, in the order of the pairs."""
+    return first.astype(np.int64) * (int(second.max()) + 1) + second
+
+
+def _without_holes(numbers: NDArray[np.integer]) -> tuple[NDArray[np.integer], Index]:
+    """The different numbers, and the place of every one among them."""
+    found, places = np.unique(numbers, return_inverse=True)
+    return found, places.astype(np.int32)
+
+
+def _order_ids(names: list[str], keep: NDArray[np.int64], session: NDArray[np.int64]) -> None:
+    """Order the utterances of each session by their ids, where they are not; in place."""
+    starts = np.flatnonzero(np.diff(session, prepend=-1))
+    for start, stop in zip(starts, [*starts[1:], len(names)], strict=True):
+        own = names[start:stop]
+        if any(map(str.__gt__, own, own[1:])):
+            order = sorted(range(len(own)), key=own.__getitem__)
+            names[start:stop] = [own[place] for place in order]
+            keep[start:stop] = keep[start:stop][order]
 
 
 def _ordered(
@@ -253,21 +272,33 @@ def _example(ids: Sequence[str], labels: Labels) -> str:
     return f"the vectors have '{ids[0] if len(ids) else 'nothing'}', utt2spk has '{label}'"
 
 
-def _numbered(names: list[str]) -> tuple[list[str], Index]:
-    known, numbers = np.unique(np.array(names), return_inverse=True)
-    return [str(name) for name in known], numbers.astype(np.int32)
+def _ranked(words: Iterable[str]) -> tuple[list[str], Index]:
+    """The different words in their order, and the number of every one that was given."""
+    first, numbers = numbered(words)
+    order = sorted(range(len(first)), key=first.__getitem__)
+    rank = np.empty(len(first), dtype=np.int32)
+    rank[order] = np.arange(len(first))
+    return [first[place] for place in order], rank[numbers]
 
 
-def _refuse_shared_sessions(place: str, speakers: list[str], sessions: list[str]) -> None:
-    owner: dict[str, str] = {}
-    for speaker, session in zip(speakers, sessions, strict=True):
-        other = owner.setdefault(session, speaker)
-        if other != speaker:
-            raise InputError(
-                f"{place}: session '{session}' has two speakers, '{other}' and '{speaker}'; "
-                "correct utt2sess, or set data.allow_shared_sessions = true if they are two "
-                "sides of a call"
-            )
+def _without_vector(ids: Sequence[str], labels: Labels) -> int:
+    return len(labels.speaker) - sum(name in labels.speaker for name in ids)
+
+
+def _refuse_shared_sessions(
+    place: str, speakers: tuple[list[str], Index], sessions: tuple[list[str], Index]
+) -> None:
+    """Words and numbers of the utterances' speakers and sessions."""
+    first = np.unique(sessions[1], return_index=True)[1]
+    owner = speakers[1][first][sessions[1]]
+    bad = np.flatnonzero(owner != speakers[1])
+    if bad.size:
+        session, other, speaker = sessions[1][bad[0]], owner[bad[0]], speakers[1][bad[0]]
+        raise InputError(
+            f"{place}: session '{sessions[0][session]}' has two speakers, '{speakers[0][other]}' "
+            f"and '{speakers[0][speaker]}'; correct utt2sess, or set data.allow_shared_sessions = "
+            "true if they are two sides of a call"
+        )
 
 
 def _refuse_bad_vectors(place: str, names: list[str], matrix: NDArray[np.float32]) -> None:

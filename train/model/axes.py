@@ -15,10 +15,10 @@ LENGTHS = 2
 class AxisScore(nn.Module):
     """LLR of two utterances of one place whose offset neither side knows.
 
-    `embedding_mean`, `correlation` and `same_score` take no part in it: adaptation and the mean of
-    several utterances use them (JointScorer), and they travel with the model. `usual` are the
-    logarithms of training's lengths of embeddings, before and after LDA, `reach` how far others
-    may lie from them.
+    `embedding_mean`, `correlation`, `same_score`, `usual_ease` and `reach_ease` take no part in it:
+    adaptation and the mean of several utterances use them (JointScorer), and they travel with the
+    model. `usual` are the logarithms of training's lengths of embeddings, before and after LDA,
+    `reach` how far others may lie from them.
     """
 
     correlation: Tensor
@@ -27,6 +27,8 @@ class AxisScore(nn.Module):
     length: Tensor
     usual: Tensor
     reach: Tensor
+    usual_ease: Tensor
+    reach_ease: Tensor
 
     def __init__(self, dim: int, embedding_dim: int) -> None:
         super().__init__()
@@ -40,6 +42,8 @@ class AxisScore(nn.Module):
         self.register_buffer("length", torch.ones(()))
         self.register_buffer("usual", torch.zeros(LENGTHS))
         self.register_buffer("reach", torch.ones(LENGTHS))
+        self.register_buffer("usual_ease", torch.zeros(()))
+        self.register_buffer("reach_ease", torch.ones(()))
 
     def axes(self, projected: Tensor) -> Tensor:
         """x of w; (n, R) -> (n, R)."""
@@ -65,6 +69,16 @@ class AxisScore(nn.Module):
         constant = 0.5 * torch.log(other * (between + 1.0) / same).sum()
         return 0.5 * (of_difference - of_sum), -0.25 * (of_difference + of_sum), constant
 
+    def several_terms(
+        self, spread_enroll: float, spread_test: float
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """`terms` of means of several utterances, whose u are given (runtime/joint/terms.py)."""
+        between, offset = torch.exp(self.log_between), torch.exp(self.log_offset)
+        same = _gaussian(offset + between, spread_enroll, spread_test)
+        other = _gaussian(offset, between + spread_enroll, between + spread_test)
+        cross, of_enroll, of_test = (a - b for a, b in zip(same[1:], other[1:], strict=True))
+        return cross, of_enroll, of_test, 0.5 * torch.log(other[0] / same[0]).sum()
+
     def forward(self, enroll: Tensor, test: Tensor) -> Tensor:
         """The score of every enrolment against every test; (nE, R), (nT, R) -> (nE, nT)."""
         cross, own, constant = self.terms()
@@ -75,3 +89,17 @@ class AxisScore(nn.Module):
             + (test**2 @ own)[None, :]
             + constant
         )
+
+
+def _gaussian(
+    shared: Tensor, enroll: Tensor | float, test: Tensor | float
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Determinant of two sides with this covariance and this variance of their own each, and the
+    coefficients of the density's logarithm.
+
+    The determinant as a sum: (shared + enroll) (shared + test) - shared^2 would lose all digits
+    where places differ much more than speakers.
+    """
+    determinant = shared * (enroll + test) + enroll * test
+    halved = -0.5 / determinant
+    return determinant, shared / determinant, (shared + test) * halved, (shared + enroll) * halved

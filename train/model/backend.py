@@ -13,10 +13,11 @@ from dcaplda.train.model.config import ModelConfig
 from dcaplda.train.model.ops import TORCH, activate
 from dcaplda.train.model.quadratic import Quadratic
 
-CONDITIONS = LENGTHS + 2
+CONDITIONS = LENGTHS + 3
 """Values of e beside the duration's in a joint model: the embedding's lengths before and after LDA,
-log of the number of utterances, and how well the place is known. The last two are 0 for one
-utterance of a place of which nothing is known; lengths are 0 where they are the usual ones."""
+the ease of the place, log of the number of utterances, and how well the place is known. The last
+three are 0 for one utterance of a place of which nothing is known; lengths are 0 where they are the
+usual ones."""
 
 
 class Affine(nn.Module):
@@ -69,6 +70,9 @@ class Backend(nn.Module):
                 # are, and used by the runtime alone.
                 self.scale_across, self.shift_across = Quadratic(dim), Quadratic(dim)
                 nn.init.ones_(self.scale_across.offset)
+            if config.recordings:  # and so are those within one recording
+                self.scale_within, self.shift_within = Quadratic(dim), Quadratic(dim)
+                nn.init.ones_(self.scale_within.offset)
         if stages.side_stage:
             self.side_projection = Affine(config.embedding_dim, config.side_hidden_dim)
             self.side_reduction = Affine(config.side_hidden_dim, config.side_info_dim)
@@ -108,7 +112,7 @@ class Backend(nn.Module):
         if embedding is None:
             return torch.nn.functional.pad(features, (0, CONDITIONS))
         lengths = self.plda.lengths(embedding, self.preprocess(embedding))
-        return torch.nn.functional.pad(torch.cat([features, lengths], dim=1), (0, 2))
+        return torch.nn.functional.pad(torch.cat([features, lengths], dim=1), (0, 3))
 
     def inputs(self, embedding: Tensor, seconds: Tensor | None) -> dict[str, Tensor]:
         """What the second-order forms of one side work on: w, and where used m and e."""

@@ -62,6 +62,8 @@ class ModelConfig:
     joint: bool = False
     """The score has axes of its own (axes.py), and the duration stage also sees how many
     utterances a side has and how well its place is known."""
+    recordings: bool = False
+    """A joint model has scale and shift for utterances of one recording too."""
 
     def __post_init__(self) -> None:
         """Refuse sizes and names that no model can have."""
@@ -72,6 +74,8 @@ class ModelConfig:
                 raise ModelError(f"{name} = {shown(value)}: {wanted}")
         _one_of("variant", self.variant, VARIANTS)
         _one_of("side_activation", self.side_activation, ACTIVATIONS)
+        if self.recordings and not self.joint:
+            raise ModelError("recordings = true: takes a joint model (joint = true)")
         if self.joint and (self.stages.side_stage or not self.stages.duration_stage):
             raise ModelError(
                 f"joint = true with variant = '{self.variant}': several utterances and places are "

@@ -106,11 +106,15 @@ class Factors:
 
     def __init__(self, form: Form, shift: float = 0.0) -> None:
         self.form = form
-        self.through_auto = form.x @ form.auto
+        self.through_auto = self._through_auto()
         self.own = torch.linalg.vecdot(self.through_auto, form.x) + form.x @ form.linear
         self.added = self.own + (form.offset + shift)
         ones = form.x.new_ones(len(form.x), 1)
         self.right = torch.cat([form.x, ones, self.own[:, None]], dim=1)
+
+    def _through_auto(self) -> Tensor:
+        """x'Gamma of every vector; (n, dim)."""
+        return self.form.x @ self.form.auto
 
     def left_of(self, rows: Tensor | slice) -> Tensor:
         """The left factor of these vectors, computed when asked: often few are enrolments."""

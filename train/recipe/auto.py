@@ -17,6 +17,7 @@ AUTO_KEYS = (
     "model.side_activation",
     "model.duration_feature",
     "model.joint",
+    "model.recordings",
     "data.missing_domains",
     "data.missing_sessions",
     "init.balance",

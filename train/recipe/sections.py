@@ -41,6 +41,9 @@ class ModelSection:
     joint: bool = False
     """Several utterances by the book, and adaptation to places (docs/adaptation.md); takes
     plda-dd or d-plda-dd and init.domain_offsets."""
+    recordings: bool = False
+    """With joint: a calibration of its own for utterances of one recording, learnt from those of
+    one session (docs/diarization.md); other trials stay as they are."""
 
     def __post_init__(self) -> None:
         """Check names and sizes."""
@@ -127,8 +130,14 @@ class InitSection:
     """Start of the duration stage: the global calibration (the paper), or fitted to the
     calibration trials, which is a convex problem."""
     calibration_rounds: int = 24
-    """With model.joint: episodes of each place that is held out in turn; half of them are of single
-    utterances. More are slower and calibrate a little better."""
+    """With model.joint: three times as many episodes of each place that is held out in turn, and a
+    third of each part of the people; half of them are of single utterances. More are slower and
+    calibrate a little better."""
+    joint_steps: int = 0
+    """With model.joint: steps in which LDA, axes and variances learn from trials of several
+    utterances, before calibration; scorers that hold somebody out make them without those."""
+    joint_rate: float = 1e-3
+    """Learning rate of these steps."""
     sample_correlation: float = 0.0
     """With model.joint: correlation of the utterances of one side beside their speaker's; above 0
     many of them count as fewer."""
@@ -145,6 +154,9 @@ class InitSection:
         _require_one_of("init.duration_start", self.duration_start, ("global", "fitted"))
         rounds = self.calibration_rounds
         _require(rounds >= 1, "init.calibration_rounds", rounds, "at least 1")
+        steps, rate = self.joint_steps, self.joint_rate
+        _require(steps >= 0, "init.joint_steps", steps, "at least 0")
+        _require(rate > 0, "init.joint_rate", rate, "above 0")
         samples = self.sample_correlation
         _require(0 <= samples < 1, "init.sample_correlation", samples, "from 0 to below 1")
         share, prior = self.calibration_domains, self.calibration_prior

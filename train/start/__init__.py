@@ -1,5 +1,5 @@
-"""Start values before the first step: LDA, PLDA, offsets, the first calibration.
+"""Start values before the first step: the first calibration, joint models and their steps.
 
-In: labelled data of `train/data`. Out: `values.Start`, which `values.build_model`
-turns into a model.
+In: labelled data of `train/data`, LDA and PLDA of `train/plda`. Out: `values.Start`, which
+`values.build_model` turns into a model.
 """

@@ -19,15 +19,15 @@ from dcaplda.train.data.folds import domain_parts, speaker_parts
 from dcaplda.train.data.labelled import TrainingData
 from dcaplda.train.model import durations
 from dcaplda.train.model.ops import TORCH
+from dcaplda.train.plda.covariances import Array
+from dcaplda.train.plda.form import PldaForm
+from dcaplda.train.plda.generative import Generative, fit_generative
 from dcaplda.train.recipe.sections import (
     BatchSection,
     InitSection,
     ModelSection,
     TrainingConfig,
 )
-from dcaplda.train.start.covariances import Array
-from dcaplda.train.start.generative import Generative, fit_generative
-from dcaplda.train.start.plda import PldaForm
 
 # Pull of the duration stage's fit towards the global calibration, per unit of a standardized
 # term; only enough to decide between terms that the trials cannot tell apart.

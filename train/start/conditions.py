@@ -1,13 +1,18 @@
 """Calibration of a joint model: what episodes teach of durations, numbers and places."""
 
 import numpy as np
+import torch
 
 from dcaplda.eval.metrics.calibration import fit_affine
 from dcaplda.eval.metrics.scalars import cllr, min_cllr_lin
+from dcaplda.train.data.labelled import TrainingData
+from dcaplda.train.model import durations
+from dcaplda.train.model.ops import TORCH
+from dcaplda.train.plda.covariances import Array
+from dcaplda.train.plda.form import PldaForm
+from dcaplda.train.recipe.sections import ModelSection
 from dcaplda.train.start.calibration import fit_logistic, pair_terms, terms_form
-from dcaplda.train.start.covariances import Array
 from dcaplda.train.start.episodes import Episode
-from dcaplda.train.start.plda import PldaForm
 
 CONDITION_RIDGE = 3e-5
 """Pull of the calibration towards one for all conditions: corpora are few, and what one of them
@@ -17,6 +22,14 @@ MOST_ASKED = 40
 """Episodes that what to expect is found from."""
 WELL_HEARD = 30
 """Utterances of a place from which on it counts as heard, for what to expect of it."""
+
+
+def duration_features(data: TrainingData, model: ModelSection) -> Array:
+    """e of every utterance without the conditions, float64."""
+    parameters = durations.resolve(model.duration_feature, model.duration_parameters)
+    seconds = torch.from_numpy(data.seconds.astype(np.float64))
+    features: Array = durations.apply(TORCH, model.duration_feature, parameters, seconds).numpy()
+    return features
 
 
 def fit_conditions(
@@ -49,7 +62,7 @@ def fit_conditions(
     found = fit_logistic(columns, signs, weights, prior, center, CONDITION_RIDGE)
     lowest = float((terms @ found[:n_terms]).min())
     notes.append(
-        f"duration stage ({'one place' if episodes[0].one_place else 'two places'}): fitted to "
+        f"duration stage ({_of_what(episodes[0])}): fitted to "
         f"{len(scores)} trials of {len(episodes)} episodes, lowest scale "
         f"{lowest:.4f}"
     )
@@ -61,6 +74,12 @@ def fit_conditions(
         for values in (found[:n_terms], found[n_terms:])
     )
     return scale, shift
+
+
+def _of_what(episode: Episode) -> str:
+    if episode.recording:
+        return "one recording"
+    return "one place" if episode.one_place else "two places"
 
 
 def _middle(conditions: Array, weights: Array) -> tuple[Array, Array]:

@@ -3,11 +3,12 @@
 Each episode holds out some people, or a whole group of domains, picks one of their domains as the
 place, lets 0 to 200 utterances of other people of that place be heard, and compares means of one to
 ten utterances with means of one to four. What calibrates on these has seen offsets estimated as
-they will be, and now and then (WRONG) from utterances of quite another place.
+they will be, and now and then from utterances of quite another place (WRONG) or of people of whom
+none returns (ONCE).
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,8 @@ from dcaplda.train.data.folds import Part
 from dcaplda.train.data.labelled import TrainingData
 
 Rows = NDArray[np.int64]
+Known = tuple[float, float]
+"""What is known of a place: its ease, and how well it is known."""
 
 ENROLLED = (1, 1, 2, 3, 3, 5, 10)
 TESTED = (1, 1, 1, 2, 4)
@@ -28,11 +31,13 @@ KNOWN_PLACE = 0.25
 """Share of episodes of people held out (of a place that training knows) with utterances heard."""
 WRONG = 0.1
 """Share of pools that are of another place than the trials: somebody's mistake."""
+ONCE = 0.25
+"""Share of pools in which nobody speaks twice: that looks like a hard place and is none."""
 SINGLES_EACH, SEVERAL_EACH = 8, 4
 """Sides drawn of each speaker."""
 MOST_PEOPLE = 100
 """People of an episode, those of the pool among them."""
-MOST_TRIALS = 200
+MOST_TRIALS = 100
 """Of either kind in an episode: more would only repeat the same few people."""
 
 
@@ -51,6 +56,10 @@ class Episode:
     """Whether the place was held out with its people."""
     heard: int = 0
     """Utterances heard of it."""
+    places: tuple[Known, Known] = ((0.0, 0.0), (0.0, 0.0))
+    """Ease and knowledge of either side's place."""
+    recording: bool = False
+    """Whether both sides are of one recording (recordings.py)."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +152,10 @@ def _episode(
         trial_rows.append(rows)
         if heard and rng.random() < WRONG:
             others = _another_place(data, part, place, rng)
-        pools.append(rng.permutation(others)[:heard])
+        others = rng.permutation(others)
+        if rng.random() < ONCE:
+            others = others[np.sort(np.unique(data.identity[others], return_index=True)[1])]
+        pools.append(others[:heard])
     scorers = [posterior(held_out, data.embeddings[pool]) for pool in pools]
     if one_place:
         scorers[1] = scorers[0]
@@ -151,7 +163,7 @@ def _episode(
     test = _sides(data, trial_rows[1], plan.n_test, rng)
     if min(len(enroll), len(test)) < 2:
         return None
-    kind = _kinds(data, enroll, test)
+    kind = trial_kinds(data, enroll, test)
     targets = np.argwhere(kind == 1)
     nontargets = np.argwhere(kind == 0)
     if len(targets) < 2 or len(nontargets) < 2:
@@ -160,16 +172,34 @@ def _episode(
         few if len(few) <= MOST_TRIALS else few[rng.choice(len(few), MOST_TRIALS, replace=False)]
         for few in (targets, nontargets)
     )
+    trials = targets, nontargets
+    found = scored(source, plan, scorers, (enroll, test), trials, one_place, weight)
+    return replace(found, unseen=whole)
+
+
+def scored(
+    source: Source,
+    plan: Plan,
+    scorers: list[JointScorer],
+    sides: tuple[Rows, Rows],
+    trials: tuple[Rows, Rows],
+    one_place: bool,
+    weight: float,
+) -> Episode:
+    """The episode of these sides; targets and nontargets are pairs of their numbers, (n, 2)."""
+    data, (enroll, test), (targets, nontargets) = source.data, sides, trials
     spreads = [scorers[0].spread(plan.n_enroll), scorers[1].spread(plan.n_test)]
     means, conditions = [], []
     for scorer, side in zip(scorers, (enroll, test), strict=True):
         vectors = data.embeddings[side.ravel()]
         means.append(_side_means(scorer.projected(vectors), side))
+        place = _side_means(scorer.place_conditions(vectors), side)
         told = [
             source.features[side].mean(axis=1),
             _side_means(scorer.lengths(vectors), side),
+            place[:, 0],
             np.full(len(side), np.log(side.shape[1])),
-            scorer.knowledge(vectors).reshape(side.shape).mean(axis=1),
+            place[:, 1],
         ]
         conditions.append(np.column_stack(told))
     scores = _scores(scorers, means, conditions, (spreads[0], spreads[1]), one_place)
@@ -181,8 +211,8 @@ def _episode(
         conditions[1][chosen[:, 1]],
         weight,
         one_place,
-        whole,
-        plan.heard[0],
+        heard=plan.heard[0],
+        places=((scorers[0].ease, scorers[0].known), (scorers[1].ease, scorers[1].known)),
     )
 
 
@@ -243,7 +273,7 @@ def _sides(data: TrainingData, rows: Rows, count: int, rng: np.random.Generator)
     return np.concatenate(found) if found else np.empty((0, count), np.int64)
 
 
-def _kinds(data: TrainingData, enroll: Rows, test: Rows) -> NDArray[np.int8]:
+def trial_kinds(data: TrainingData, enroll: Rows, test: Rows) -> NDArray[np.int8]:
     """1 target, 0 nontarget, 2 neither (a session on both sides); (E, T)."""
     same = data.identity[enroll[:, 0]][:, None] == data.identity[test[:, 0]][None, :]
     kind = same.astype(np.int8)

@@ -7,7 +7,6 @@ the output yet. Nothing here depends on the run's seed but that random part.
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 
 from dcaplda.runtime.joint.scorer import JointScorer
@@ -16,16 +15,17 @@ from dcaplda.train.model.axes import AxisScore
 from dcaplda.train.model.backend import Backend
 from dcaplda.train.model.config import VARIANTS, ModelConfig
 from dcaplda.train.model.quadratic import Quadratic
+from dcaplda.train.plda.form import PldaForm
+from dcaplda.train.plda.generative import Generative, fit_generative
+from dcaplda.train.plda.lda import Lda
 from dcaplda.train.recipe.sections import InitSection, ModelSection, TrainingConfig
 from dcaplda.train.start.calibration import (
     fit_duration_stage,
     fit_global,
     score_calibration_trials,
 )
-from dcaplda.train.start.generative import Generative, fit_generative
-from dcaplda.train.start.joint import find_joint_start
-from dcaplda.train.start.lda import Lda
-from dcaplda.train.start.plda import PldaForm
+from dcaplda.train.start.joint import Say, find_joint_start, silent
+from dcaplda.train.start.joint_steps import set_axes
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,8 @@ class Start:
     """Place, speaker and sample, of a joint model."""
     across: tuple[PldaForm, PldaForm] | None = None
     """Scale and shift of its trials between two places."""
+    within: tuple[PldaForm, PldaForm] | None = None
+    """Scale and shift of its trials within one recording."""
     places: dict[str, float] | None = None
     """Miscalibration to expect at a new place, before and after adaptation."""
 
@@ -56,8 +58,11 @@ def too_wide(section: ModelSection, embedding_dim: int) -> dict[str, int]:
     return {key: value for key, value in values.items() if value > embedding_dim}
 
 
-def find_start(data: TrainingData, config: TrainingConfig) -> Start:
-    """Everything of the start that is not random; float64 throughout."""
+def find_start(data: TrainingData, config: TrainingConfig, say: Say = silent) -> Start:
+    """Everything of the start that is not random; float64 throughout.
+
+    `say` hears how far a joint model's steps are.
+    """
     notes: list[str] = []
     if config.model.lda_dim > data.n_speakers - 1:
         notes.append(
@@ -66,8 +71,8 @@ def find_start(data: TrainingData, config: TrainingConfig) -> Start:
         )
     generative = fit_generative(data, config.init, config.model.lda_dim, notes)
     if config.model.joint:
-        found = find_joint_start(generative, data, config, notes)
-        forms = found.same, found.scorer, found.across
+        found = find_joint_start(generative, data, config, notes, say)
+        forms = found.same, found.scorer, found.across, found.within
         return Start(generative, 1.0, 0.0, notes, *forms, places=found.places)
     prior = config.init.calibration_prior or config.objective.prior
     trials = score_calibration_trials(generative, data, config)
@@ -86,11 +91,13 @@ def build_model(
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         weight, bias = start.generative.lda.first(model_config.lda_dim)
+        if start.joint is not None:  # its steps have moved them
+            weight, bias = start.joint.weight, start.joint.bias
         model.preprocess.weight.copy_(torch.from_numpy(weight))
         model.preprocess.bias.copy_(torch.from_numpy(bias))
         if isinstance(model.plda, AxisScore):
             assert start.joint is not None, "a joint model starts from a joint scorer"
-            _set_axes(model.plda, start.joint)
+            set_axes(model.plda, start.joint)
         else:
             _set_form(model.plda, start.generative.form)
         _set_calibration(model, start.scale, start.shift)
@@ -101,26 +108,13 @@ def build_model(
         if start.across is not None:
             _set_form(model.scale_across, start.across[0])
             _set_form(model.shift_across, start.across[1])
+        if start.within is not None:
+            _set_form(model.scale_within, start.within[0])
+            _set_form(model.shift_within, start.within[1])
         if model_config.stages.side_stage:
             _set_side_branch(model, start.generative.lda, section, generator)
     set_trainable(model)
     return model
-
-
-def _set_axes(score: AxisScore, joint: JointScorer) -> None:
-    for name, values in (
-        ("turn", joint.turn),
-        ("centre", joint.centre),
-        ("log_between", np.log(joint.between)),
-        ("log_offset", np.log(joint.offset)),
-        ("correlation", np.array(joint.correlation)),
-        ("same_score", np.array(joint.same_score)),
-        ("embedding_mean", joint.embedding_mean),
-        ("length", np.array(joint.length)),
-        ("usual", joint.usual),
-        ("reach", joint.reach),
-    ):
-        getattr(score, name).copy_(torch.from_numpy(values))
 
 
 def set_trainable(model: Backend) -> None:
@@ -129,6 +123,9 @@ def set_trainable(model: Backend) -> None:
         part.requires_grad_(not model.config.stages.frozen)
     if model.config.joint:
         for part in (model.scale_across, model.shift_across):
+            part.requires_grad_(False)
+    if model.config.recordings:
+        for part in (model.scale_within, model.shift_within):
             part.requires_grad_(False)
 
 

@@ -21,9 +21,9 @@ from dcaplda.train.data.folds import Part, domain_parts, speaker_parts
 from dcaplda.train.data.labelled import TrainingData
 from dcaplda.train.data.rings import Ints
 from dcaplda.train.model.backend import Backend
+from dcaplda.train.plda.covariances import Array
+from dcaplda.train.plda.generative import Generative, fit_generative
 from dcaplda.train.recipe.sections import BatchSection, TrainingConfig
-from dcaplda.train.start.covariances import Array
-from dcaplda.train.start.generative import Generative, fit_generative
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class HeldOutWalker:
         self.parts = parts
         self.walkers = []
         for part in parts:
-            own = data.subset(part.rows, vectors=False)
+            own = data.subset(part.rows)
             self.walkers.append(BatchWalker(own, batch_of_part(own, section), seed, self.rng))
 
     def next_batch(self) -> Batch:

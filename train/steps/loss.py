@@ -28,6 +28,8 @@ from dcaplda.train.model.forms import Factors, Form, compose, model_forms
 _NEVER = -1e4
 # Columns below which a matrix product prefers its short factor on the left.
 _THIN = 16
+# Columns from which on saved arithmetic is worth more than one large product.
+_WIDE = 128
 
 
 def batch_loss(
@@ -113,8 +115,17 @@ class _Prepared(Factors):
 
     def __init__(self, form: Form, shift: float) -> None:
         super().__init__(form, shift)
-        self.left = self.left_of(slice(None))
+        self.left = self._joined[:, : form.x.shape[1] + 2]
+        self.left[:, -2] = self.added
+        self.left[:, -1] = 1.0
         self.pulled = form.x.new_empty(len(form.x), form.x.shape[1] + 1)
+
+    def _through_auto(self) -> Tensor:
+        """Together with the left factor: one wide product is faster than two."""
+        x, cross, auto = self.form[:3]
+        joined = torch.cat([2.0 * cross, x.new_zeros(len(cross), 2), auto], dim=1)
+        self._joined = x @ joined
+        return self._joined[:, len(cross) + 2 :]
 
     def values(self, group: _Group) -> Tensor:
         """The form for every pair of each block; (count, size, size)."""
@@ -141,8 +152,21 @@ class _Prepared(Factors):
         if need_x:
             d_x = torch.addcmul(paired @ (4.0 * self.form.cross), self.through_auto, 2.0 * own)
             d_x.addcmul_(own, self.form.linear)
-        d_cross = (x.T @ paired).mul_(2.0)
-        return d_x, d_cross, x.T @ (own * x), own[:, 0] @ x, 0.5 * own.sum()
+        d_cross = _symmetric(x, paired).mul_(2.0)
+        return d_x, d_cross, _symmetric(x, own * x), own[:, 0] @ x, 0.5 * own.sum()
+
+
+def _symmetric(x: Tensor, y: Tensor) -> Tensor:
+    """x'y, known to be symmetric: of a wide one a third of the blocks is mirrored."""
+    dim = x.shape[1]
+    if dim < _WIDE:
+        return x.T @ y
+    found, step = x.new_empty(dim, dim), -(-dim // 3)
+    for first in range(0, dim, step):
+        last = min(first + step, dim)
+        found[first:last, first:] = x[:, first:last].T @ y[:, first:]
+        found[last:, first:last] = found[first:last, last:].T
+    return found
 
 
 class TrialLoss(torch.autograd.Function):

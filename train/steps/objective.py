@@ -12,10 +12,12 @@ from dcaplda.runtime.errors import ModelError
 from dcaplda.train.data.batches import Batch
 from dcaplda.train.data.disturbances import Disturbance, Disturber
 from dcaplda.train.data.labelled import TrainingData
+from dcaplda.train.data.picked import home
 from dcaplda.train.model.backend import Backend
 from dcaplda.train.recipe.sections import ObjectiveSection
 from dcaplda.train.steps.held_out import HeldOut, at_held_out_start
 from dcaplda.train.steps.loss import batch_loss
+from dcaplda.train.steps.memory import keep_freed_memory
 
 
 def l2_weights(names: list[str], section: ObjectiveSection) -> dict[str, float]:
@@ -43,7 +45,9 @@ class Optimizer:
         self.model = model
         self.section = section
         self.device = device
-        self._embeddings = torch.from_numpy(data.embeddings)
+        matrix, places = home(data.embeddings)
+        self._embeddings = torch.from_numpy(matrix)
+        self._places = None if places is None else torch.from_numpy(places)
         self._seconds = torch.from_numpy(data.seconds)
         self.parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
         self.l2 = l2_weights(list(self.parameters), section)
@@ -55,6 +59,8 @@ class Optimizer:
         }
         self.held_out = held_out
         self.disturber = disturber
+        if device.type == "cpu":
+            keep_freed_memory()
         self.restart()
 
     def restart(self) -> None:
@@ -75,7 +81,8 @@ class Optimizer:
         Both are NaN or infinite where the arithmetic broke down; the model is then untouched.
         """
         rows = torch.from_numpy(batch.rows)
-        embeddings = self._embeddings[rows].to(self.device)
+        places = rows if self._places is None else self._places[rows]
+        embeddings = self._embeddings[places].to(self.device)
         seconds = self._seconds[rows].to(self.device)
         side_kept = None
         if disturbance is not None:

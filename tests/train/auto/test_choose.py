@@ -21,6 +21,7 @@ FACTS = Facts(
     smallest_domain=12,
     utterances=7659,
     recordings=1587,
+    in_sessions=192,
     dim=192,
     seconds=(0.7, 3.1, 45.0),
 )
@@ -45,6 +46,7 @@ def test_facts_are_counts():
     assert facts.smallest_domain == 8
     assert facts.utterances == len(data.ids)
     assert facts.people_left == 16
+    assert facts.in_sessions == 24
     least, middle, most = facts.seconds
     assert (least, most) == (data.seconds.min(), data.seconds.max())
     assert middle == np.median(data.seconds)
@@ -58,6 +60,36 @@ def test_few_people_get_the_recordings_way_without_steps():
     assert (config.init.lda_shrinkage, config.init.shrinkage) == (64.0, 3.0)
     assert config.init.calibration_domains == 0.5
     assert config.auto == ()
+
+
+def test_people_in_sessions_are_those_that_can_be_told_apart_there():
+    """Of three domains one has a single utterance of each session, one a single talker."""
+    data = draw(0, domains=3, speakers=8, sessions=3, chunks=3).data()
+    _, first = np.unique(np.stack([data.domain, data.session]), axis=1, return_index=True)
+    talker = data.identity[data.domain == 1][0]
+    alone = (data.domain == 0) | ((data.domain == 1) & (data.identity != talker))
+    kept = np.sort(np.unique(np.concatenate([first, np.flatnonzero(~alone)])))
+    assert count(data.subset(kept)).in_sessions == 8
+    assert count(data.subset(np.sort(first))).in_sessions == 0
+
+
+def test_sessions_of_several_utterances_give_recordings_a_calibration():
+    def recordings(facts: Facts, *settings: str):
+        found = choose(auto(*settings), facts)
+        reasons = {c.setting: c.reason for c in found.choices}
+        return found.config.model.recordings, reasons.get("model.recordings", "")
+
+    few = replace(FACTS, in_sessions=families.IN_SESSIONS - 1)
+    assert recordings(FACTS)[0]
+    assert recordings(FACTS)[1].startswith("192 people have several utterances of one session")
+    assert recordings(few) == (
+        False,
+        "29 people have several utterances of one session, fewer than 30",
+    )
+    assert not recordings(MANY)[0] and recordings(MANY, "model.joint=true")[0]
+    for setting in ("model.recordings=false", "model.joint=false", 'model.variant="plda"'):
+        assert not recordings(FACTS, setting)[0]
+    assert recordings(few, "model.recordings=true")[0]
 
 
 def test_many_people_get_joint_training_of_the_paper_s_proportions():

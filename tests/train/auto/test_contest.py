@@ -14,7 +14,7 @@ from dcaplda.train.auto.contest import QUICK, WHOLE, contest
 from dcaplda.train.auto.paired import Difference
 from dcaplda.train.auto.questions import Question, step_counts
 from dcaplda.train.auto.resolve import judged_by_sets, resolve
-from dcaplda.train.auto.turns import score_turns, turns_of
+from dcaplda.train.auto.turns import model_without, score_turns, turns_of
 from dcaplda.train.contests import KEPT, config_text, hold_contest
 from dcaplda.train.recipe.files import config_from_dict, load_recipe
 from dcaplda.train.steps.unwatched import lengths_are_met
@@ -121,6 +121,38 @@ def test_only_what_is_auto_is_contested(data):
     # A recipe without "auto" has nothing to ask.
     plain = resolve(load_recipe("", ("held_out.people=2", "held_out.contest=true")), data, "data")
     assert held(plain, data).matches == []
+
+
+def test_recordings_come_and_go_with_joint_models(data, monkeypatch):
+    """42 people are too few for a joint model by the rule; a contest may make it one."""
+    from dcaplda.train.auto import contest as module
+
+    assert plan_of(data).config.model.variant == "plda"
+    monkeypatch.setattr(questions, "FEW", questions.FEW[-1:])
+    monkeypatch.setattr(module, "compare", lambda *pair: Difference(1.0, 0.1))
+    won = held(plan_of(data), data)
+    assert (won.config.model.joint, won.config.model.recordings) == (True, True)
+    for setting in ("model.joint", "model.recordings"):
+        assert (choice(won, setting).value, choice(won, setting).reason) == (
+            True,
+            "follows model.variant",
+        )
+    without = held(plan_of(data, "model.recordings=false"), data)
+    assert (without.config.model.joint, without.config.model.recordings) == (True, False)
+    # The other way round, and whoever asked for recordings is not asked about the variant.
+    question, facts, free = questions.FEW[0], plan_of(data).facts, {"model.variant", "model.joint"}
+    assert question.asked(won.config, facts, free) == []
+    assert question.asked(won.config, facts, {*free, "model.recordings"}) == [
+        {"model.variant": "plda", "model.joint": False, "model.recordings": False}
+    ]
+
+
+def test_models_that_only_judge_learn_nothing_of_recordings(data, monkeypatch):
+    plan = plan_of(data, "model.variant=plda-dd", "model.joint=true")
+    assert plan.config.model.recordings
+    turn = turns_of(data, plan.config.held_out)[0]
+    model, _ = model_without(data, plan.config, turn, CPU)
+    assert model.config.joint and not model.config.recordings
 
 
 def test_development_sets_that_choose_end_the_contest(data):

@@ -1,4 +1,4 @@
-"""The score on axes of its own: the form of offset_plda.py, and its gradient through the loss."""
+"""The score on axes of its own: the form of offsets.py, and its gradient through the loss."""
 
 import numpy as np
 import pytest
@@ -13,9 +13,9 @@ from dcaplda.train.data.labelled import TrainingData
 from dcaplda.train.model.axes import AxisScore
 from dcaplda.train.model.backend import CONDITIONS, Backend
 from dcaplda.train.model.config import ModelConfig
+from dcaplda.train.plda.generative import form_scores
+from dcaplda.train.plda.offsets import offset_form
 from dcaplda.train.recipe.sections import BatchSection
-from dcaplda.train.start.generative import form_scores
-from dcaplda.train.start.offset_plda import offset_form
 from dcaplda.train.steps.loss import batch_loss
 from dcaplda.train.steps.plain_loss import plain_loss
 
@@ -129,7 +129,7 @@ def test_loss_and_gradient_equal_autograd_of_the_full_matrix(data, dtype) -> Non
 
 @pytest.mark.parametrize(("feature", "width"), [("log", 1), ("wlog", 2)])
 def test_conditions_of_one_usual_utterance_are_zeros(feature: str, width: int) -> None:
-    """Usual lengths, log 1 utterance, and a place of which nothing is known."""
+    """Usual lengths and ease, log 1 utterance, and a place of which nothing is known."""
     config = ModelConfig(
         embedding_dim=8, lda_dim=4, variant="plda-dd", joint=True, duration_feature=feature
     )
@@ -138,7 +138,7 @@ def test_conditions_of_one_usual_utterance_are_zeros(feature: str, width: int) -
     assert features.shape == (3, width + CONDITIONS)
     assert not features[:, width:].any()
     assert features[:, :width].any()
-    assert model.scale_dur is not None and model.scale_dur.cross.shape == (width + 4, width + 4)
+    assert model.scale_dur is not None and model.scale_dur.cross.shape == (width + 5, width + 5)
 
 
 @pytest.mark.parametrize("variant", ["plda", "d-plda", "plda-sd", "d-plda-dsd"])

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from dcaplda.train.plda.form import PldaForm
 from dcaplda.train.start.conditions import MOST_ASKED, expected_loss
 from dcaplda.train.start.episodes import Episode
-from dcaplda.train.start.plda import PldaForm
 
 pytestmark = pytest.mark.torch
 

@@ -21,6 +21,7 @@ class Watched:
     """Stands for a scorer: every embedding it meets starts with the number of its row."""
 
     known: float = 0.0
+    ease: float = 0.0
     pool: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     seen: list[np.ndarray] = field(default_factory=list)
 
@@ -31,8 +32,8 @@ class Watched:
     def lengths(self, embeddings: np.ndarray) -> np.ndarray:
         return embeddings[:, :2] + self.known
 
-    def knowledge(self, embeddings: np.ndarray) -> np.ndarray:
-        return np.full(len(embeddings), self.known)
+    def place_conditions(self, embeddings: np.ndarray) -> np.ndarray:
+        return np.tile([self.ease, self.known], (len(embeddings), 1))
 
     def spread(self, count: float) -> float:
         return 1.0 / count
@@ -60,7 +61,8 @@ def drawn(monkeypatch, source: Source, part: Part, whole: bool, seed: int = 0) -
 
     def adapted(scorer: Watched, embeddings: np.ndarray) -> Watched:
         pool = embeddings[:, 0].astype(np.int64)
-        made = Watched(known=len(pool) / (len(pool) + 10.0), pool=pool, seen=[])
+        known = len(pool) / (len(pool) + 10.0)
+        made = Watched(known=known, ease=-2.0 * known, pool=pool, seen=[])
         log.append(made)
         return made
 
@@ -174,7 +176,7 @@ def test_places_are_one_or_two_with_the_same_people(every, source) -> None:
 
 
 def test_calibration_is_told_durations_numbers_and_knowledge(every, source) -> None:
-    """Mean duration feature, mean lengths at the place, log of the number, how well it is known."""
+    """Mean duration feature, mean lengths at the place, its ease, log of the number, knowledge."""
     for _, _, one in every:
         known = [len(pool) / (len(pool) + 10.0) for pool in one.pools]
         told = one.episode.enroll, one.episode.test
@@ -185,8 +187,17 @@ def test_calibration_is_told_durations_numbers_and_knowledge(every, source) -> N
             np.testing.assert_allclose(conditions[:, 0], durations, atol=1e-12)
             lengths = source.data.embeddings[side][..., :2].astype(np.float64).mean(axis=1)
             np.testing.assert_allclose(conditions[:, 1:3], lengths + place, rtol=1e-6, atol=1e-6)
-            np.testing.assert_allclose(conditions[:, 3], np.log(side.shape[1]), atol=1e-12)
-            np.testing.assert_allclose(conditions[:, 4], place, atol=1e-12)
+            np.testing.assert_allclose(conditions[:, 3], -2.0 * place, atol=1e-12)
+            np.testing.assert_allclose(conditions[:, 4], np.log(side.shape[1]), atol=1e-12)
+            np.testing.assert_allclose(conditions[:, 5], place, atol=1e-12)
+        assert one.episode.places == ((-2 * known[0], known[0]), (-2 * known[-1], known[-1]))
+
+
+def test_in_some_pools_nobody_speaks_twice(every, source) -> None:
+    people = source.data.identity
+    pools = [pool for _, _, one in every for pool in one.pools if len(pool) >= 5]
+    alone = [len(np.unique(people[pool])) == len(pool) for pool in pools]
+    assert 0 < sum(alone) < len(alone)
 
 
 def test_half_of_the_rounds_are_of_single_utterances() -> None:

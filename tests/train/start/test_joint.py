@@ -13,12 +13,12 @@ from dcaplda.export.graphs.algebra import joint_scorer_of
 from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.joint.place import difference_scores
 from dcaplda.runtime.joint.scorer import form_scores as joint_form_scores
+from dcaplda.train.plda.form import PldaForm
+from dcaplda.train.plda.generative import fit_generative, form_scores
+from dcaplda.train.plda.offsets import offset_form
 from dcaplda.train.recipe.sections import InitSection
 from dcaplda.train.start import conditions, joint
 from dcaplda.train.start.episodes import Episode
-from dcaplda.train.start.generative import fit_generative, form_scores
-from dcaplda.train.start.offset_plda import offset_form
-from dcaplda.train.start.plda import PldaForm
 from dcaplda.train.store import load_model
 
 pytestmark = pytest.mark.torch

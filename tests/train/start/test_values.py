@@ -13,11 +13,11 @@ from dcaplda.train.data.batches import make_batch
 from dcaplda.train.data.directory import load_training_data
 from dcaplda.train.data.folds import speaker_folds
 from dcaplda.train.model.config import VARIANTS, ModelConfig
+from dcaplda.train.plda.form import PldaForm
+from dcaplda.train.plda.generative import fit_generative, form_scores
 from dcaplda.train.recipe.files import load_recipe
 from dcaplda.train.recipe.sections import InitSection, ModelSection
 from dcaplda.train.start.calibration import calibration_batch
-from dcaplda.train.start.generative import fit_generative, form_scores
-from dcaplda.train.start.plda import PldaForm
 from dcaplda.train.start.values import build_model, find_start, too_wide
 
 pytestmark = pytest.mark.torch

@@ -13,6 +13,10 @@ from dcaplda.train.data.batches import BatchWalker, make_batch
 from dcaplda.train.data.folds import domain_parts, speaker_parts
 from dcaplda.train.model.config import ModelConfig
 from dcaplda.train.model.quadratic import Quadratic
+from dcaplda.train.plda.covariances import weighted_covariances
+from dcaplda.train.plda.form import PldaForm
+from dcaplda.train.plda.generative import fit_generative, form_scores, projected
+from dcaplda.train.plda.lda import fit_lda
 from dcaplda.train.recipe.files import load_recipe
 from dcaplda.train.start.calibration import (
     fit_duration_stage,
@@ -21,10 +25,6 @@ from dcaplda.train.start.calibration import (
     score_calibration_trials,
     terms_form,
 )
-from dcaplda.train.start.covariances import weighted_covariances
-from dcaplda.train.start.generative import fit_generative, form_scores, projected
-from dcaplda.train.start.lda import fit_lda
-from dcaplda.train.start.plda import PldaForm
 from dcaplda.train.start.values import build_model, find_start
 from dcaplda.train.steps.held_out import HeldOutWalker, aligned, at_held_out_start, find_held_out
 from dcaplda.train.steps.objective import Optimizer

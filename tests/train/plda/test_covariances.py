@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcaplda.runtime.errors import ModelError
-from dcaplda.train.start import covariances
-from dcaplda.train.start.covariances import invertible, shrunk, weighted_covariances
+from dcaplda.train.plda import covariances
+from dcaplda.train.plda.covariances import invertible, shrunk, weighted_covariances
 
 
 def written_out(x: np.ndarray, classes: np.ndarray, weights: np.ndarray):

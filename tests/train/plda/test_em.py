@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from dcaplda.train.start.covariances import weighted_covariances
-from dcaplda.train.start.plda_em import fit_two_covariance
+from dcaplda.train.plda.covariances import weighted_covariances
+from dcaplda.train.plda.em import fit_two_covariance
 
 
 def two_covariance_data(rng, n_speakers: int, n_samples: int, between, within, mean=0.0):

@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from dcaplda.runtime.errors import ModelError
-from dcaplda.train.start.plda import plda_form
+from dcaplda.train.plda.form import plda_form
 
 
 def random_precision(rng: np.random.Generator, dim: int) -> np.ndarray:

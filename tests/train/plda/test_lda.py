@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from training_world import draw
 
-from dcaplda.train.start.covariances import weighted_covariances
-from dcaplda.train.start.lda import fit_lda
+from dcaplda.train.plda.covariances import weighted_covariances
+from dcaplda.train.plda.lda import fit_lda
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcaplda.train.data.labelled import TrainingData
+from dcaplda.train.plda.covariances import Array, Mapped, Rows, invertible, weighted_covariances
+from dcaplda.train.plda.em import TwoCovariance, fit_two_covariance
+from dcaplda.train.plda.form import PldaForm
+from dcaplda.train.plda.lda import Lda, fit_lda
+from dcaplda.train.plda.offsets import class_weights, offset_form, offset_statistics
 from dcaplda.train.recipe.sections import InitSection
-from dcaplda.train.start.covariances import Array, Mapped, Rows, invertible, weighted_covariances
-from dcaplda.train.start.lda import Lda, fit_lda
-from dcaplda.train.start.offset_plda import class_weights, offset_form, offset_statistics
-from dcaplda.train.start.plda import PldaForm
-from dcaplda.train.start.plda_em import TwoCovariance, fit_two_covariance
 
 
 @dataclass(frozen=True)
@@ -59,17 +59,11 @@ def fit_generative(
 
     Of either no more than a chunk is made at a time.
     """
-    whole = data
     if rows is not None:
-        data = whole.subset(rows, vectors=False)
+        data = data.subset(rows)
     if section.subset == "one-per-recording":
-        chosen = data.one_per_recording()
-        data = data.subset(chosen, vectors=False)
-        rows = chosen if rows is None else rows[chosen]
-    vectors: Rows = whole.embeddings
-    if rows is not None:
-        taken, shape = rows, (len(rows), whole.embeddings.shape[1])
-        vectors = Mapped(shape, lambda r: whole.embeddings[taken[r]])
+        data = data.subset(data.one_per_recording())
+    vectors = data.embeddings
     classes: NDArray[np.integer] = data.speaker
     if section.classes == "identity":
         classes = np.unique(data.identity, return_inverse=True)[1]
@@ -78,6 +72,7 @@ def fit_generative(
     weights = class_weights(data, classes, section.balance)
     covariances = weighted_covariances(vectors, classes, weights)
     lda = fit_lda(covariances, section.lda_shrinkage, notes, section.lda_scale)
+    del covariances  # has a mean of every class
     w = _mapped(vectors, *lda.first(lda_dim))
     statistics = weighted_covariances(w, classes, weights)
     plda = fit_two_covariance(statistics, section.em_iterations, section.em_min_divergence, notes)
@@ -99,10 +94,11 @@ def _fit_with_offsets(
     lda_dim: int,
     notes: list[str],
 ) -> Generative:
-    """The same with the domains' offsets apart from the speakers (offset_plda.py)."""
+    """The same with the domains' offsets apart from the speakers (offsets.py)."""
     raw = offset_statistics(vectors, data, classes, section.balance)
     around = replace(raw.around, within=raw.around.within + section.lda_group_offset * raw.groups)
     lda = fit_lda(around, section.lda_shrinkage, notes, section.lda_scale)
+    del raw, around  # have a mean of every class
     w = _mapped(vectors, *lda.first(lda_dim))
     found = offset_statistics(w, data, classes, section.balance)
     mean = found.around.mean

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcaplda.train.data.labelled import TrainingData
-from dcaplda.train.start.covariances import (
+from dcaplda.train.plda.covariances import (
     Array,
     Covariances,
     Mapped,
@@ -21,7 +21,7 @@ from dcaplda.train.start.covariances import (
     class_sums,
     weighted_covariances,
 )
-from dcaplda.train.start.plda import PldaForm
+from dcaplda.train.plda.form import PldaForm
 
 
 @dataclass(frozen=True)

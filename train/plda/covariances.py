@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 Labels = NDArray[np.integer]
 
 # Rows turned into float64 at a time, so that the training matrix is never copied whole.
-CHUNK = 1 << 15
+CHUNK = 1 << 13
 # A covariance whose smallest eigenvalue is below this share of its mean one cannot be inverted
 # with any digit of the result left in float32.
 SINGULAR = 1e-7
@@ -83,12 +83,12 @@ def weighted_covariances(
     mass = weights * counts
     mean = mass @ means / mass.sum()
     between = np.zeros((mean.size, mean.size))
-    for rows in _chunks(len(means)):
+    for rows in row_chunks(len(means)):
         spread = means[rows] - mean
         between += (spread * mass[rows, None]).T @ spread
     between /= mass.sum()
     within = np.zeros_like(between)
-    for rows in _chunks(vectors.shape[0]):
+    for rows in row_chunks(vectors.shape[0]):
         residual = vectors[rows].astype(np.float64) - means[classes[rows]]
         within += (residual * weights[classes[rows], None]).T @ residual
     return Covariances(mean, between, within / mass.sum(), means, counts, weights)
@@ -99,17 +99,17 @@ def class_sums(vectors: Rows, classes: Labels, n_classes: int) -> Array:
     from scipy.sparse import csr_matrix
 
     sums = np.zeros((n_classes, vectors.shape[1]))
-    for rows in _chunks(vectors.shape[0]):
-        chosen = classes[rows]
-        ones = np.ones(len(chosen))
-        place = (chosen, np.arange(len(chosen)))
-        sums += csr_matrix((ones, place), shape=(n_classes, len(chosen))) @ (
-            vectors[rows].astype(np.float64)
-        )
+    for rows in row_chunks(vectors.shape[0]):
+        # Of many classes a chunk has few, as the rows of one are neighbours.
+        found, place = np.unique(classes[rows], return_inverse=True)
+        entries = np.ones(len(place)), (place, np.arange(len(place)))
+        of_chunk = csr_matrix(entries, shape=(len(found), len(place)))
+        sums[found] += of_chunk @ vectors[rows].astype(np.float64)
     return sums
 
 
-def _chunks(n_rows: int) -> list[slice]:
+def row_chunks(n_rows: int) -> list[slice]:
+    """All rows, a chunk at a time."""
     return [slice(start, start + CHUNK) for start in range(0, n_rows, CHUNK)]
 
 

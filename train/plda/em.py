@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dcaplda.train.start.covariances import Array, Covariances, invertible, shrunk
-from dcaplda.train.start.plda import PldaForm, plda_form
+from dcaplda.train.plda.covariances import Array, Covariances, invertible, row_chunks, shrunk
+from dcaplda.train.plda.form import PldaForm, plda_form
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,13 @@ def fit_two_covariance(
     notes = [] if notes is None else notes
     within = invertible(start.within, "PLDA within-speaker", notes)
     between = invertible(start.between, "PLDA between-speaker", notes)
-    # Sufficient statistics: centred sums per speaker, and the scatter of all samples.
-    sums = start.counts[:, None] * (start.class_means - start.mean)
+    # Sufficient statistics: the speakers' means and counts, and the scatter of all samples.
     mass = float(start.weights @ start.counts)
     scatter = mass * (start.between + within)
     loadings = np.linalg.cholesky(between).astype(np.float64)
     likelihoods = []
     for _ in range(iterations):
-        step = _expect(loadings, within, sums, start, scatter)
+        step = _expect(loadings, within, start, scatter)
         likelihoods.append(step.log_likelihood)
         loadings = np.linalg.solve(step.second, step.cross).T.astype(np.float64)
         within = (scatter - loadings @ step.cross) / mass
@@ -79,39 +78,44 @@ def fit_two_covariance(
         if min_divergence:
             prior = step.unweighted_second / start.weights.sum()
             loadings = loadings @ np.linalg.cholesky(prior)
-    likelihoods.append(_expect(loadings, within, sums, start, scatter).log_likelihood)
+    likelihoods.append(_expect(loadings, within, start, scatter).log_likelihood)
     return TwoCovariance(start.mean, loadings @ loadings.T, within, likelihoods)
 
 
-def _expect(
-    loadings: Array, within: Array, sums: Array, start: Covariances, scatter: Array
-) -> _Expectation:
-    """Posteriors of h for all speakers at once.
+def _expect(loadings: Array, within: Array, start: Covariances, scatter: Array) -> _Expectation:
+    """Posteriors of h for all speakers, a chunk of them at a time.
 
     With V' W^-1 V = U diag(p) U', the posterior covariance of a speaker with N samples is
     U diag(1 / (1 + N p)) U': one eigenproblem serves every N.
     """
-    counts, weights = start.counts, start.weights
     precision_loadings = np.linalg.solve(within, loadings)
     strengths, basis = np.linalg.eigh(loadings.T @ precision_loadings)
     strengths = np.maximum(strengths, 0.0)
-    gain = 1.0 / (1.0 + counts[:, None] * strengths)  # (S, R)
-    evidence = sums @ (precision_loadings @ basis)
-    rotated = evidence * gain  # E[h_s] in the basis U
-    weighted = rotated * weights[:, None]
-    second = (weighted * counts[:, None]).T @ rotated + np.diag((weights * counts) @ gain)
-    unweighted = weighted.T @ rotated + np.diag(weights @ gain)
+    into_basis = precision_loadings @ basis
+    cross = np.zeros((len(strengths), len(within)))
+    second, unweighted = (np.zeros((len(strengths), len(strengths))) for _ in range(2))
+    gained = 0.0
+    for rows in row_chunks(len(start.counts)):
+        counts, weights = start.counts[rows, None], start.weights[rows, None]
+        sums = counts * (start.class_means[rows] - start.mean)
+        gain = 1.0 / (1.0 + counts * strengths)  # (S, R)
+        evidence = sums @ into_basis
+        rotated = evidence * gain  # E[h_s] in the basis U
+        weighted = rotated * weights
+        cross += weighted.T @ sums
+        second += (weighted * counts).T @ rotated + np.diag(((weights * counts) * gain).sum(axis=0))
+        unweighted += weighted.T @ rotated + np.diag((weights * gain).sum(axis=0))
+        gained += float((weights * np.log(gain)).sum()) + float((weighted * evidence).sum())
     sign, log_det = np.linalg.slogdet(within)
     assert sign > 0, "within-speaker covariance lost positive definiteness"
-    mass = float(weights @ counts)
+    mass = float(start.weights @ start.counts)
     log_likelihood = -0.5 * (
         mass * (len(within) * np.log(2.0 * np.pi) + log_det)
         + float(np.trace(np.linalg.solve(within, scatter)))
-        - float(weights @ np.log(gain).sum(axis=1))
-        - float((weighted * evidence).sum())
+        - gained
     )
     return _Expectation(
-        cross=basis @ (weighted.T @ sums),
+        cross=basis @ cross,
         second=basis @ second @ basis.T,
         unweighted_second=basis @ unweighted @ basis.T,
         log_likelihood=log_likelihood,

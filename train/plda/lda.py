@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dcaplda.runtime.errors import ModelError
-from dcaplda.train.start.covariances import Array, Covariances, invertible, shrunk
+from dcaplda.train.plda.covariances import Array, Covariances, invertible, shrunk
 
 
 @dataclass(frozen=True)

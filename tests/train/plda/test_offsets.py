@@ -5,10 +5,10 @@ import pytest
 from scipy.stats import multivariate_normal
 from training_world import copies, draw
 
+from dcaplda.train.plda.form import plda_form
+from dcaplda.train.plda.generative import fit_generative, form_scores
+from dcaplda.train.plda.offsets import class_weights, offset_form, offset_statistics
 from dcaplda.train.recipe.sections import InitSection
-from dcaplda.train.start.generative import fit_generative, form_scores
-from dcaplda.train.start.offset_plda import class_weights, offset_form, offset_statistics
-from dcaplda.train.start.plda import plda_form
 
 pytestmark = pytest.mark.torch
 DIM = 4
