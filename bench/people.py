@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dcaplda.export.bundle_writer import export_model
 from dcaplda.runtime import Backend
-from dcaplda.train.start.plda import plda_form
+from dcaplda.train.plda.form import plda_form
 
 Float32 = NDArray[np.float32]
 EMBEDDING, AXES = 512, 300

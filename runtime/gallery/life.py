@@ -34,7 +34,7 @@ from dcaplda.runtime.utterances import (
     new_utterances,
     speaker_of,
 )
-from dcaplda.runtime.values import is_word, word
+from dcaplda.runtime.values import is_speaker_id, speaker_id
 
 if TYPE_CHECKING:
     from dcaplda.runtime.backend import Backend
@@ -117,14 +117,14 @@ class LivingSpeakers:
 
         What was decided about them stays in the audit log; see `erase`.
         """
-        asked = [word(name, "speaker id") for name in names]
+        asked = [speaker_id(name) for name in names]
         self._mirror.change(lambda: self._store.change(stands(asked), ()))
 
     def erase(self, *names: str, decisions: bool = False) -> None:
         """Remove speakers, and wait until nothing of them is left in file and log.
 
         With `decisions`, what the audit log says of them goes too. Copies and backups that you made
-        are yours to erase; so are the files of a PostgreSQL server (docs/galleries.md).
+        are yours to erase; so are logs and archives of a PostgreSQL server (docs/galleries.md).
         """
         self.remove(*names)
         if decisions:
@@ -138,12 +138,12 @@ class LivingSpeakers:
 
     def get(self, name: str) -> Speaker | None:
         """A speaker as it was added (rounded, if the storage is float16); None if not there."""
-        kept = self._store.look(lambda it: it.life(name)) if is_word(name) else None
+        kept = self._store.look(lambda it: it.life(name)) if is_speaker_id(name) else None
         return None if kept is None else self._speaker(name, kept)
 
     def living(self, name: str) -> tuple[Speaker, dict[str, str]] | None:
         """A speaker with numbers of all its utterances, and its tags; None if it is not there."""
-        kept = self._store.look(lambda it: it.life(name)) if is_word(name) else None
+        kept = self._store.look(lambda it: it.life(name)) if is_speaker_id(name) else None
         return None if kept is None else (self._counted(name, kept), dict(kept.entry.tags or {}))
 
     def utterances(self, name: str) -> list[Utterance]:
@@ -193,7 +193,7 @@ class LivingSpeakers:
 
     def rename(self, name: str, new: str) -> None:
         """Give a speaker another id."""
-        word(new, "speaker id")
+        speaker_id(new)
 
         def renamed() -> None:
             kept, _ = self._living(name)
@@ -232,7 +232,7 @@ class LivingSpeakers:
 
         Both have the tags that `name` has.
         """
-        word(new, "speaker id")
+        speaker_id(new)
 
         def parted() -> None:
             kept, speaker = self._living(name)
@@ -264,7 +264,7 @@ class LivingSpeakers:
 
     def tag(self, name: str, tags: Mapping[str, str | None]) -> None:
         """Set tags of a speaker, such as {"tenant": "acme"}; None takes one away."""
-        asked, checked = word(name, "speaker id"), checked_tags(tags)
+        asked, checked = speaker_id(name), checked_tags(tags)
         self._mirror.change(lambda: self._store.write_tags(asked, checked))
 
     def tags(self, name: str) -> dict[str, str]:
@@ -300,7 +300,7 @@ class LivingSpeakers:
 
     def _living(self, name: str) -> tuple[Kept, Speaker]:
         """A speaker who must be there, with utterances that have numbers."""
-        asked = word(name, "speaker id")
+        asked = speaker_id(name)
         kept = self._store.look(lambda it: it.life(asked))
         if kept is None:
             raise GalleryError(f"{self._store.path}: there is no speaker '{name}'")
@@ -393,7 +393,7 @@ class LivingSpeakers:
         moment: float | None = None,
         source: str = "",
     ) -> Entry:
-        what = f"speaker '{word(name, 'speaker id')}'"
+        what = f"speaker '{speaker_id(name)}'"
         matrix = self._matrix(speaker, what)
         if not isinstance(speaker, Speaker):
             return Entry(self._packing.data(name, matrix), ())

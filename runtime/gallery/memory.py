@@ -68,6 +68,15 @@ class Memory:
         found = {place: speakers.blocks for place, speakers in made.items()}
         return replace(self, blocks=found, seen=changes.now, version=version)
 
+    def with_placed(self, rows: list[Row], places: dict[int, str]) -> dict[str, tuple[Block, ...]]:
+        """The blocks of memory with these speakers of other places among them."""
+        found = dict(self.blocks)
+        for place, own in self._by_place(rows, places).items() if rows else ():
+            made = self._holding(found.get(place, ()))
+            made.append(own)
+            found[place] = made.blocks
+        return found
+
     def _holding(self, blocks: tuple[Block, ...]) -> VoiceprintBlocks:
         made = VoiceprintBlocks(self.path, self.shape)
         made.blocks = blocks
@@ -90,7 +99,8 @@ class Memory:
 
 @dataclass(frozen=True, eq=False)
 class CodedMemory(Memory):
-    """`blocks` are those who came after the file was made, whom every search compares."""
+    """`blocks` are those whom every search compares: who came after the file was made, and
+    speakers of other places."""
 
     coded: "Coded" = None  # type: ignore[assignment]
     gone: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
@@ -98,8 +108,13 @@ class CodedMemory(Memory):
 
     @property
     def tail(self) -> tuple[Block, ...]:
-        """Speakers who came since."""
+        """Speakers of the gallery's own model who came since."""
         return self.blocks[""]
+
+    @property
+    def others(self) -> dict[str, tuple[Block, ...]]:
+        """Speakers of other places."""
+        return {place: blocks for place, blocks in self.blocks.items() if place and blocks}
 
     def __len__(self) -> int:
         """Speakers."""
@@ -113,7 +128,7 @@ class CodedMemory(Memory):
 
     def parts(self) -> dict[str, tuple[Block, ...]]:
         """All speakers; the rows of the file are read when they are used."""
-        return {"": (*self._mapped, *self.tail)}
+        return {"": (*self._mapped, *self.tail), **self.others}
 
     @cached_property
     def _mapped(self) -> tuple[Block, ...]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dcaplda.runtime.gallery.blocks import Block, Part
+from dcaplda.runtime.gallery.blocks import Block, FileIds, Part
 from dcaplda.runtime.gallery.search import (
     Match,
     Ranking,
@@ -41,7 +41,7 @@ def rank_placed(
     parts = [part for part in parts if len(part)]
     found = []
     for part in parts:
-        tile, blocks = _comparison(places, part, probes, place)
+        tile, blocks = comparison(places, part, probes, place)
         threads = places.backend.threads
         found.append(search_blocks(tile, blocks, probes, top_k, threads, prior is not None))
     count = sum(len(part) for part in parts)
@@ -66,7 +66,7 @@ def rank_placed(
     return rankings
 
 
-def _comparison(
+def comparison(
     places: Places, part: Part, probes: Float32, place: int
 ) -> tuple[Tile, Sequence[Block]]:
     """What compares probes of a place with a part, and the part's blocks as it takes them."""
@@ -79,6 +79,11 @@ def _comparison(
     def exact(left: Float32, right: Float32) -> Float32:
         return places.told_llrs(right, part.place, left, place).T
 
+    def read(left: Float32, right: Float32) -> Float32:
+        return exact(left, places.told(right, part.place))
+
+    if any(isinstance(block.ids, FileIds) for block in part.blocks):
+        return read, part.blocks  # rows of a file, which need not fit into memory once more
     return exact, [_told(block, places, part.place) for block in part.blocks]
 
 

@@ -34,13 +34,19 @@ class Matches(list[Match]):
     """Speakers that a search found, best first."""
 
     def __init__(
-        self, matches: Sequence[Match] = (), exact: bool = True, missed: float = 0.0
+        self,
+        matches: Sequence[Match] = (),
+        exact: bool = True,
+        missed: float = 0.0,
+        proved: int | None = None,
     ) -> None:
         super().__init__(matches)
         self.exact = exact
         """Whether it is proved that nobody else belongs among them."""
         self.missed = missed
         """Where not: how many are expected to be left out, by what codes usually get wrong."""
+        self.proved = len(self) if proved is None else proved
+        """How many, from the first on, are proved to be the best, in this order."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,12 @@ class Ranking:
     """Whether nobody who was not compared can be among the matches."""
     missed: float = 0.0
     """How many who belong there are expected to have been left out, where that is not proved."""
+    proved: int | None = None
+    """How many of the matches, from the first on, are proved; None: all."""
+
+    def as_matches(self) -> Matches:
+        """Without the probability."""
+        return Matches(self.matches, self.exact, self.missed, self.proved)
 
 
 def rank(

@@ -2,7 +2,8 @@
 
 Reading a speaker out of a database costs more than the bytes do. So whoever had to read many of
 them leaves them in one piece (`gallery.db-rows`); the next one reads that, and from the database
-only what happened since. A file that does not fit the database is made again.
+only what happened since. A file that does not fit the database is made again. It has the speakers
+of the gallery's own model; those of other places are read from the database.
 """
 
 import contextlib
@@ -17,10 +18,9 @@ from numpy.typing import NDArray
 
 from dcaplda.runtime.errors import GalleryError, InputError
 from dcaplda.runtime.gallery.blocks import Block, VoiceprintBlocks
+from dcaplda.runtime.gallery.database.beside import read_crcs, read_fit, read_placed
 from dcaplda.runtime.gallery.database.schema import Changes, Position
-from dcaplda.runtime.gallery.database.storage import Store
-from dcaplda.runtime.gallery.database.store import GalleryStore
-from dcaplda.runtime.gallery.database.sums import read_crcs, read_fit
+from dcaplda.runtime.gallery.database.storage import Store, is_server
 from dcaplda.runtime.gallery.memory import CodedMemory, Memory
 from dcaplda.runtime.gallery.stored.layout import Kind
 from dcaplda.runtime.gallery.stored.rows_file import Fit, RowsFile, erase_rows, open_rows
@@ -30,7 +30,6 @@ from dcaplda.runtime.values import shown
 if TYPE_CHECKING:
     from dcaplda.runtime.backend import Backend
     from dcaplda.runtime.gallery.codes.coded import Coded
-    from dcaplda.runtime.gallery.codes.keeper import Keeper
 
 CODES = "codes"
 SUFFIX, CODES_SUFFIX = "-rows", "-codes"
@@ -48,16 +47,24 @@ TAIL, CODED_NEWS = 10_000, 0.05
 class SideFile:
     """The file of rows of one gallery."""
 
-    def __init__(self, store: GalleryStore, kind: Kind) -> None:
+    def __init__(self, store: Store, kind: Kind) -> None:
         self._store = store
         self.kind = kind
-        self.path = beside(store, SUFFIX)
+        self._like = store.beside()
+        """Whose permissions the file gets."""
+        self.path = Path(self._like + SUFFIX)
 
     def _fit(self, until: Position) -> Fit | None:
-        return self._store.read(lambda cursor: read_fit(cursor, until))
+        return self._store.look(lambda tables: read_fit(tables, until))
 
     def _crcs(self, after: int = 0) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-        return self._store.read(lambda cursor: read_crcs(cursor, after))
+        return self._store.look(lambda tables: read_crcs(tables, after))
+
+    def _with_placed(self, memory: Memory) -> Memory:
+        """Memory with the speakers of other places, as of the file or later."""
+        # Who was removed after the file's moment is told by the next changes, here or not.
+        placed = self._store.look(lambda tables: read_placed(tables, memory.seen.number))
+        return replace(memory, blocks=memory.with_placed(*placed))
 
     def fitting(self) -> tuple[RowsFile, NDArray[np.int64]] | None:
         """The file, if it is whole and fits the database, and who of it was removed since."""
@@ -81,12 +88,14 @@ class SideFile:
             if np.setdiff1d(found.altered(begin, end, rows), gone).size:
                 return empty  # a bit flipped, or somebody is removed at this moment
         made.adopt(found)
-        return replace(empty, blocks={"": made.blocks}, seen=position_of(found))
+        seen = position_of(found)
+        return self._with_placed(replace(empty, blocks={"": made.blocks}, seen=seen))
 
     def keep(self, memory: Memory, known: int) -> bool:
         """Write the speakers in memory, of which `known` were in the file, if that is worth it."""
-        count, parts = len(memory), memory.parts()
-        if count < LEAST or abs(count - known) < NEWS * count or len(parts) > 1:
+        own = memory.parts()[""]
+        count = sum(len(block.numbers) for block in own)
+        if count < LEAST or abs(len(memory) - known) < NEWS * count:
             return False
         if not os.access(self.path.parent, os.W_OK):
             return False
@@ -94,7 +103,7 @@ class SideFile:
         if fit is None or fit.speakers < count - len(fit.removed):
             return False  # some have no checksums
         try:
-            self.write(memory.seen, pieces(parts[""]), *self._crcs())
+            self.write(memory.seen, pieces(own), *self._crcs())
         except OSError:
             return False  # a folder that others own, a full disk: everything works without
         return True
@@ -115,8 +124,8 @@ class SideFile:
             found = np.minimum(np.searchsorted(numbers, asked), len(numbers) - 1)
             return np.where(numbers[found] == asked, crcs[found], 0).astype(np.uint32)
 
-        position, like = (seen.number, seen.step), Path(self._store.file)
-        write_rows(self.path, self.kind, position, made, of, like)
+        position = (seen.number, seen.step)
+        write_rows(self.path, self.kind, position, made, of, Path(self._like))
 
     def newer(self) -> Memory | None:
         """Memory of a file that was made since; None of this kind, which is made on opening."""
@@ -147,9 +156,11 @@ class CodedSide(SideFile):
     goes on with these.
     """
 
-    def __init__(self, store: GalleryStore, kind: Kind, keeper: "Keeper") -> None:
+    def __init__(self, store: Store, kind: Kind, backend: "Backend") -> None:
+        from dcaplda.runtime.gallery.codes.keeper import Keeper
+
         super().__init__(store, kind)
-        self.keeper = keeper
+        self.keeper: Keeper = Keeper(backend, Path(self._like + CODES_SUFFIX), Path(self._like))
         self._empty: Memory | None = None
 
     def load(self, empty: Memory) -> Memory:
@@ -166,10 +177,11 @@ class CodedSide(SideFile):
                 )
         return self._with(self.keeper.codes_of(found[0]))
 
-    def _with(self, coded: "Coded") -> CodedMemory:
+    def _with(self, coded: "Coded") -> Memory:
         assert self._empty is not None
         empty, seen = self._empty, position_of(coded.rows_file)
-        return CodedMemory(empty.path, empty.shape, empty.known, seen=seen, coded=coded)
+        made = CodedMemory(empty.path, empty.shape, empty.known, seen=seen, coded=coded)
+        return self._with_placed(made)
 
     def _stream(self, empty: Memory) -> bool:
         """Write the file of rows out of the database, unless that has only a few speakers."""
@@ -179,25 +191,23 @@ class CodedSide(SideFile):
             return False
 
         def checked(changes: Changes) -> Iterator[Piece]:
+            placed = changes.places
             for rows in changes.speakers:
                 made = VoiceprintBlocks(empty.path, empty.shape)
-                made.append([row for row in rows if row[0] <= numbers[-1]])
+                made.append([it for it in rows if it[0] <= numbers[-1] and it[0] not in placed])
                 yield from pieces(made.blocks)
 
-        def take(changes: Changes) -> None:
-            if changes.places:
-                raise GalleryError(
-                    f"{empty.path}: has speakers of several places, for which there are no codes; "
-                    "open it without index='codes'"
-                )
+        def take(changes: Changes) -> bool:
+            if len(numbers) - len(changes.places) < LEAST_CODED:
+                return False
             seen = Position(int(numbers[-1]), changes.now.step)
             self.write(seen, checked(changes), numbers, crcs)
+            return True
 
         try:
-            self._store.read_changes(Position(), take)
+            return self._store.read_changes(Position(), take)
         except OSError as error:
             raise GalleryError(f"{self.path}: cannot be written ({error.strerror})") from None
-        return True
 
     def keep(self, memory: Memory, known: int) -> bool:
         """Nothing: the files were made when the gallery was opened."""
@@ -241,42 +251,27 @@ class CodedSide(SideFile):
 def _outgrown(memory: Memory) -> bool:
     """Whether codes should be made, or made again."""
     if not isinstance(memory, CodedMemory):
-        return len(memory) >= LEAST_CODED and len(memory.parts()) == 1
+        return sum(len(block.numbers) for block in memory.parts()[""]) >= LEAST_CODED
     news = len(memory.gone) + sum(len(block.numbers) for block in memory.tail)
     return news >= max(TAIL, CODED_NEWS * len(memory.coded.rows_file))
 
 
-def check_index(index: str | None, places: bool) -> None:
-    """Refuse an index that there is not, or not for several places."""
+def check_index(index: str | None) -> None:
+    """Refuse an index that there is not."""
     if index not in (None, CODES):
         raise InputError(f"index = {shown(index)}: expected '{CODES}', or None for exact searches")
-    if index == CODES and places:
-        raise InputError(
-            f"index='{CODES}' is for speakers of one place; open the gallery without it, or "
-            "without places"
-        )
 
 
 def side_file(store: Store, backend: "Backend", index: str | None) -> SideFile | None:
-    """The files beside a gallery, by the kind of search that it is opened for."""
-    if not isinstance(store, GalleryStore):
-        if index is not None:
-            raise GalleryError(
-                f"{store.path}: index='{CODES}' is for galleries in files; open it without"
-            )
+    """The files beside a gallery, by the kind of search that it is opened for.
+
+    Of a server's gallery a machine has files only if it is asked for codes.
+    """
+    if index is None and is_server(store.path):
         return None
     info = backend.info
     kind = Kind(info.fingerprint, store.storage, info.voiceprint_dim)
-    if index is None:
-        return SideFile(store, kind)
-    from dcaplda.runtime.gallery.codes.keeper import Keeper
-
-    return CodedSide(store, kind, Keeper(backend, beside(store, CODES_SUFFIX), Path(store.file)))
-
-
-def beside(store: GalleryStore, suffix: str) -> Path:
-    """The name of a file that goes with a gallery."""
-    return Path(store.file + suffix)
+    return SideFile(store, kind) if index is None else CodedSide(store, kind, backend)
 
 
 def position_of(found: RowsFile) -> Position:

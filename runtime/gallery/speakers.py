@@ -94,10 +94,10 @@ class Gallery(LivingSpeakers):
         utterances from now on, so that another model can take the gallery over (`migrate`); None
         leaves it as it is. With `audit`, verify and identify leave a line in the audit log.
         `index="codes"` is for galleries that do not fit into memory or take too long to search:
-        everybody is looked through in a code of some 80 bytes, and the likeliest are compared
+        everybody is looked through in a code of some 95 bytes, and the likeliest are compared
         exactly (docs/embedding.md).
         """
-        check_index(index, bool(places))
+        check_index(index)
         known = None
         if places:
             from dcaplda.runtime.places import Places
@@ -165,7 +165,7 @@ class Gallery(LivingSpeakers):
         return len(self._mirror.now())
 
     def __contains__(self, name: str) -> bool:
-        return values.is_word(name) and self._light(name) is not None
+        return values.is_speaker_id(name) and self._light(name) is not None
 
     def __iter__(self) -> Iterator[str]:
         """Ids in the order in which the speakers came."""
@@ -191,7 +191,7 @@ class Gallery(LivingSpeakers):
         compared where it is not.
         """
         (found,) = self.ranked([probe], top_k, tags=tags, prove=prove)
-        return Matches(found.matches, found.exact, found.missed)
+        return found.as_matches()
 
     def search_many(
         self,
@@ -205,7 +205,7 @@ class Gallery(LivingSpeakers):
         if not (isinstance(probes, list | tuple) and probes and isinstance(probes[0], Speaker)):
             probes = self.backend.checked_voiceprints(probes, "probes")
         found = self.ranked(probes, top_k, tags=tags, prove=prove)
-        return [Matches(it.matches, it.exact, it.missed) for it in found]
+        return [it.as_matches() for it in found]
 
     def ranked(
         self,
@@ -255,11 +255,56 @@ class Gallery(LivingSpeakers):
             matrix = np.concatenate([self._probe(it) for it in probes])
             places = [self._place_of(it, "probe") for it in probes]
         if isinstance(memory, CodedMemory) and not parts:
-            from dcaplda.runtime.gallery.coded_search import rank_coded
-
-            return rank_coded(self.backend, memory, self._store, matrix, top_k, prior, prove)
+            return self._by_codes(memory, matrix, places, top_k, prior, prove)
         if len(parts) == 1 and not any(places):
             return rank(self.backend, parts[0].blocks, matrix, top_k, prior)
+        return self._by_places(parts, matrix, places, top_k, prior)
+
+    def _by_codes(
+        self,
+        memory: CodedMemory,
+        matrix: Float32,
+        places: list[str],
+        top_k: int,
+        prior: float | None,
+        prove: bool,
+    ) -> list[Ranking]:
+        """Probes of the gallery's own model by codes; those of other places with everybody."""
+        from dcaplda.runtime.gallery.coded_search import rank_coded
+
+        common = (self.backend, memory, self._store)
+        if self.places is None or not (memory.others or any(places)):
+            return rank_coded(*common, matrix, top_k, prior, prove)
+        from dcaplda.runtime.gallery.placed_search import comparison
+
+        known, own = self.places, self._number("")
+
+        def exactly(probes: Float32, whose: Sequence[str] = ()) -> list[Ranking]:
+            whose = whose or [""] * len(probes)
+            return self._by_places(self._parts(memory.parts()), probes, whose, top_k, prior)
+
+        def others(probes: Float32) -> list:
+            parts = self._parts(memory.others)
+            return [comparison(known, part, probes, own) for part in parts]
+
+        rows = np.flatnonzero([not place for place in places])
+        ranked = rank_coded(*common, matrix[rows], top_k, prior, prove, others, exactly)
+        found = dict(zip(rows.tolist(), ranked, strict=True))
+        rest = np.flatnonzero([bool(place) for place in places])
+        if len(rest):
+            ranked = exactly(matrix[rest], [places[row] for row in rest])
+            found |= zip(rest.tolist(), ranked, strict=True)
+        return [found[row] for row in range(len(matrix))]
+
+    def _by_places(
+        self,
+        parts: list[Part],
+        matrix: Float32,
+        places: Sequence[str],
+        top_k: int,
+        prior: float | None,
+    ) -> list[Ranking]:
+        """Everybody, exactly, where speakers or probes are of several places."""
         from dcaplda.runtime.gallery.placed_search import rank_placed
 
         assert self.places is not None
@@ -404,8 +449,10 @@ class Gallery(LivingSpeakers):
     def _snapshot(self, tags: Mapping[str, str] | None = None) -> list[Part]:
         """All speakers as of now, by their place; those of the gallery's own model first."""
         memory = self._mirror.now()
-        parts = (memory.parts() if not tags else self._tagged(memory, tags)).items()
-        return [Part(self._number(place), blocks) for place, blocks in parts]
+        return self._parts(memory.parts() if not tags else self._tagged(memory, tags))
+
+    def _parts(self, blocks: Mapping[str, tuple[Block, ...]]) -> list[Part]:
+        return [Part(self._number(place), found) for place, found in blocks.items()]
 
     def _tagged(self, memory: Memory, tags: Mapping[str, str]) -> dict[str, tuple[Block, ...]]:
         """Of what is in memory the speakers that have these tags, kept until something changes."""

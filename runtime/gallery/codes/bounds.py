@@ -1,9 +1,10 @@
 """How large the LLR of a row that was not looked at can be, at most: what the stop rule rests on.
 
-The score of a row is that of its code and what the code got wrong, q'r, which is at most |q| |r|
-(both in the scale in which that says most). A score that is at most S gives an LLR of at most
-alpha S + beta, with the largest that scales and shifts can be over the conditions of the rows:
-these are sorted into cells, and a cell is the box of what is in it.
+The score of a row is that of its codes and what the codes got wrong, q'r, which is at most |q| |r|
+(both in the scale in which that says most). A scan adds |q| times what |r| is more than usual, as
+the row's codes tell it, so that |q| times the usual one is left. A score that is at most S gives an
+LLR of at most alpha S + beta, with the largest that scales and shifts can be over the conditions of
+the rows: these are sorted into cells, and a cell is the box of what is in it.
 """
 
 import math
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcaplda.runtime.gallery.codes.forms import Forms
-from dcaplda.runtime.gallery.codes.quantizer import OWN_PAIRS, PAIR, Quantizer
+from dcaplda.runtime.gallery.codes.quantizer import Coding, Quantizer, Query
 
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
@@ -22,28 +23,22 @@ CELLS = 64
 ROUNDS = 8
 SLACK = 1e-3
 """Of arithmetic in float32, in an LLR and in parts of it."""
-_OWN = PAIR * OWN_PAIRS
 
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
     """What the codes of a gallery got wrong at most, and boxes (cells, conditions) of its rows."""
 
-    balance: Float64
-    """Scale in which errors of the cross values are measured."""
-    cross: float
+    beyond: float
+    """How much longer the errors of a row are than its codes say."""
     own: float
     low: Float64
     high: Float64
 
-    def score_error(self, quantizer: Quantizer, query: Float32) -> float:
+    def score_error(self, quantizer: Quantizer, query: Query) -> float:
         """How much more the score of a row can be than what a scan finds."""
-        length = float(np.linalg.norm(query[:-_OWN] / self.balance))
-        return length * self.cross + self.own + quantizer.rounding(query)
-
-    def usual_error(self, query: Float32) -> float:
-        """Standard deviation of the same over all rows."""
-        return float(np.linalg.norm(query[:-_OWN] / self.balance**2))
+        length = query.length * (quantizer.usual + self.beyond)
+        return length + self.own + quantizer.rounding(query)
 
     def ceiling(self, forms: Forms, probe: Float32) -> "Ceiling":
         """What calibration makes of scores of a probe (K,), at most."""
@@ -106,13 +101,9 @@ def _tail(z: float) -> float:
 class Survey:
     """Gathers the bounds while rows are coded."""
 
-    def __init__(self, forms: Forms, quantizer: Quantizer, rows: Float32) -> None:
+    def __init__(self, forms: Forms, rows: Float32) -> None:
         self._forms = forms
-        items = quantizer.items(forms, rows)
-        wrong = (items - quantizer.encoded(items)[1])[:, :-_OWN].astype(np.float64)
-        sizes = np.sqrt(np.mean(wrong**2, axis=0))
-        self._balance = 1.0 / np.sqrt(np.where(sizes > 0, sizes, 1.0))
-        self._cross = self._own = 0.0
+        self._beyond = self._own = 0.0
         conditions = rows[:, forms.conditions].astype(np.float64)
         spread = conditions.std(axis=0)
         self._scale = np.where(spread > 0, 1.0 / np.where(spread > 0, spread, 1.0), 0.0)
@@ -120,12 +111,10 @@ class Survey:
         self._low = np.full((len(self._centres), len(forms.conditions)), np.inf)
         self._high = -self._low
 
-    def add(self, rows: Float32, items: Float32, coded: Float32) -> None:
-        """Take in rows, and what their codes stand for."""
-        wrong = (items - coded).astype(np.float64)
-        lengths = np.linalg.norm(wrong[:, :-_OWN] * self._balance, axis=1)
-        self._cross = max(self._cross, float(lengths.max()))
-        self._own = max(self._own, float(np.abs(wrong[:, -_OWN:].sum(axis=1)).max()))
+    def add(self, rows: Float32, coding: Coding) -> None:
+        """Take in rows, and what their codes leave out."""
+        self._beyond = max(self._beyond, float(coding.beyond.max()))
+        self._own = max(self._own, float(coding.own_error.max()))
         conditions = rows[:, self._forms.conditions].astype(np.float64)
         cells = _nearest(conditions * self._scale, self._centres)
         order = np.argsort(cells, kind="stable")
@@ -138,7 +127,7 @@ class Survey:
     def bounds(self) -> Bounds:
         """What holds for all rows that were taken in."""
         used = np.isfinite(self._low).all(axis=1)
-        return Bounds(self._balance, self._cross, self._own, self._low[used], self._high[used])
+        return Bounds(self._beyond, self._own, self._low[used], self._high[used])
 
 
 def _centres(points: Float64) -> Float64:

@@ -11,12 +11,19 @@ import numpy as np
 
 from dcaplda.runtime.files import replacing
 from dcaplda.runtime.gallery.codes.bounds import Bounds
+from dcaplda.runtime.gallery.codes.ladder import LEVELS, Ladder
 from dcaplda.runtime.gallery.codes.making import Codes
-from dcaplda.runtime.gallery.codes.quantizer import LEVELS, OWN_PAIRS, PAIR, Quantizer
+from dcaplda.runtime.gallery.codes.quantizer import (
+    ERROR_COPIES,
+    OWN_COPIES,
+    PAIR,
+    WIDE,
+    Quantizer,
+)
 from dcaplda.runtime.gallery.stored.layout import aligned, row_sums
 from dcaplda.runtime.gallery.stored.rows_file import RowsFile, blank
 
-MAGIC = b"dcaplda codes 1\n"
+MAGIC = b"dcaplda codes 2\n"
 _LINE = 64
 """Bytes of the line behind the magic: size and checksum of the part that tells, and both counts."""
 
@@ -30,10 +37,12 @@ def write_codes(path: Path, codes: Codes, like: Path) -> None:
         token=np.array(codes.token),
         columns=quantizer.columns,
         factors=quantizer.factors,
-        ladder=np.array([quantizer.bottom, quantizer.step]),
-        centroids=quantizer.centroids,
-        balance=bounds.balance,
-        wrong=np.array([bounds.cross, bounds.own]),
+        pairs=quantizer.pairs,
+        tens=quantizer.tens,
+        balance=quantizer.balance,
+        ladders=np.array([[it.bottom, it.step] for it in (quantizer.own, quantizer.errors)]),
+        lengths=np.array([quantizer.usual, quantizer.spread]),
+        wrong=np.array([bounds.beyond, bounds.own]),
         low=bounds.low,
         high=bounds.high,
     )
@@ -71,10 +80,21 @@ def read_codes(path: Path, found: RowsFile) -> Codes | None:
     # Of speakers who were removed nothing is left but zeros.
     if len(sums) != rows or ((row_sums(codes) != sums) & codes.any(axis=1)).any():
         return None
-    bottom, step = told["ladder"].tolist()
-    cross, own = told["wrong"].tolist()
-    quantizer = Quantizer(told["columns"], told["factors"], bottom, step, told["centroids"])
-    bounds = Bounds(told["balance"], cross, own, told["low"], told["high"])
+    (bottom, step), (least, pace) = told["ladders"].tolist()
+    usual, spread = told["lengths"].tolist()
+    beyond, own = told["wrong"].tolist()
+    quantizer = Quantizer(
+        told["columns"],
+        told["factors"],
+        told["pairs"],
+        told["tens"],
+        told["balance"],
+        Ladder(bottom, step, OWN_COPIES),
+        Ladder(least, pace, ERROR_COPIES),
+        usual,
+        spread,
+    )
+    bounds = Bounds(beyond, own, told["low"], told["high"])
     return Codes(found.header.token, quantizer, bounds, codes)
 
 
@@ -82,20 +102,24 @@ def _orderly(told: dict[str, np.ndarray], columns: int, code_bytes: int) -> bool
     """Whether sizes and numbers go together, whoever made the file."""
     try:
         cross = told["columns"]
-        pairs = -(-len(cross) // PAIR) + OWN_PAIRS
+        tens = -(-len(cross) // WIDE)
+        pairs = tens * WIDE // PAIR
+        codes = pairs + tens + OWN_COPIES + 1 + ERROR_COPIES + 1
         sizes = {
             "columns": (len(cross),),
             "factors": (len(cross),),
-            "ladder": (2,),
-            "centroids": (pairs, LEVELS, PAIR),
-            "balance": (PAIR * (pairs - OWN_PAIRS),),
+            "pairs": (pairs, LEVELS, PAIR),
+            "tens": (tens, LEVELS, WIDE),
+            "balance": (tens * WIDE,),
+            "ladders": (2, 2),
+            "lengths": (2,),
             "wrong": (2,),
             "high": told["low"].shape,
         }
         numbers = all(told[name].shape == size for name, size in sizes.items())
         finite = all(np.isfinite(told[name]).all() for name in (*sizes, "low"))
         inside = cross.dtype == np.int64 and ((cross >= 0) & (cross < columns)).all()
-        return bool(numbers and finite and inside and code_bytes == (pairs * 4 + 7) // 8)
+        return bool(numbers and finite and inside and code_bytes == (codes + 1) // 2)
     except (KeyError, TypeError):
         return False
 

@@ -51,7 +51,7 @@ def make_codes(
     sample = _whole(found.rows[chosen], backend.ones)
     check_forms(backend, forms, sample[:CHECKED_ROWS])
     quantizer = train_quantizer(forms, sample)
-    survey = Survey(forms, quantizer, sample)
+    survey = Survey(forms, sample)
     codes = np.zeros((len(found.rows), quantizer.code_bytes), np.uint8)
     for begin, rows in _parts(found):
         if stopped():
@@ -70,9 +70,9 @@ def _encode(
     out: NDArray[np.uint8],
     kept: NDArray[np.bool_],
 ) -> None:
-    items = quantizer.items(forms, rows)
-    out[kept], coded = quantizer.encoded(items)
-    survey.add(rows, items, coded)
+    coding = quantizer.encoded(quantizer.items(forms, rows))
+    out[kept] = coding.codes
+    survey.add(rows, coding)
 
 
 def _parts(found: RowsFile) -> Iterator[tuple[int, NDArray[np.float32]]]:

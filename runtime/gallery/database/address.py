@@ -27,6 +27,8 @@ class Address:
     """Name of the schema."""
     lag: float
     """Seconds for which a search need not ask for changes; 0: it always asks."""
+    files: str
+    """Folder of this machine for files of rows and codes; "": the account's own for such files."""
     shown: str
     """For messages: without the password."""
 
@@ -39,6 +41,7 @@ def parse_address(url: str) -> Address:
     except ValueError:
         raise GalleryError("the address of the gallery is no URL (postgresql://...)") from None
     gallery, lag = options.pop("gallery", USUAL), options.pop("lag", "0")
+    files = options.pop("files", "")
     host = parts.netloc.rpartition("@")[2]
     user = parts.netloc.rpartition("@")[0].partition(":")[0]
     name = urlunsplit(("postgresql", f"{user}@{host}" if user else host, parts.path, "", ""))
@@ -54,4 +57,4 @@ def parse_address(url: str) -> Address:
     if not 0 <= seconds <= 3600:
         raise GalleryError(f"{shown}: lag={lag!r}: expected seconds, from 0 to 3600")
     server = urlunsplit(parts._replace(scheme="postgresql", query=urlencode(options)))
-    return Address(server, gallery, seconds, shown)
+    return Address(server, gallery, seconds, files, shown)

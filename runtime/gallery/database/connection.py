@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from dcaplda.runtime.errors import GalleryError
-from dcaplda.runtime.gallery.database.forks import watch
+from dcaplda.runtime.gallery.database.forks import watch, watched
 from dcaplda.runtime.values import shown
 
 BUSY_SECONDS = 60.0
+OTHERS_SECONDS = 5.0
+"""For which other users of a file within this process are waited for."""
 LOG_BYTES = 64 << 20
 TRIES = 100
 """Of an action in whose middle handlers of signals use the same gallery."""
@@ -37,6 +39,8 @@ class Connection:
         # A relative name means the same file wherever the process goes.
         self.file = os.path.abspath(self.path)
         self._identity: tuple[int, int] | None = None
+        self._log: tuple[int, int] | None = None
+        """The file by which users of the log know of each other, as this connection found it."""
         self._connection: sqlite3.Connection | None = None
         self._second: sqlite3.Connection | None = None
         """Empties the log, and does not wait for readers."""
@@ -73,11 +77,37 @@ class Connection:
             # An interrupt left it so, or this is a handler of signals in the middle of something.
             _undo(self._connection)
             self.disconnect()  # whoever was in the middle notices, and starts again
+        if self._connection is not None and self._log_is_lost():
+            self._disconnect_all()
         if self._connection is None:
             connection = _connect(self.file)
             self.opened += 1
             self._connection = connection
         return self._connection
+
+    def _log_is_lost(self) -> bool:
+        """Whether others took the log away: what was written to it now would be nowhere.
+
+        A process that opens and closes the file by itself, to copy it say, takes SQLite's locks
+        away from its own connections; whoever else closes the gallery then takes himself for the
+        last one.
+        """
+        found = _identity(f"{self.file}-shm")
+        if self._log is None:
+            self._log = found
+        return found != self._log
+
+    def _disconnect_all(self) -> None:
+        """Close all connections of this process to the file: they share one view of the log."""
+        for it in watched():
+            if not isinstance(it, Connection) or it.file != self.file:
+                continue
+            if not it.lock.acquire(timeout=OTHERS_SECONDS):
+                raise GalleryError(f"{self.path}: others took its log away; open it again")
+            try:
+                it.disconnect()
+            finally:
+                it.lock.release()
 
     def _in_words(self, error: sqlite3.Error) -> GalleryError:
         text = " ".join(str(error).split())
@@ -116,6 +146,7 @@ class Connection:
     def disconnect(self) -> None:
         """Close the connection; the next use opens another."""
         with self.lock:
+            self._log = None
             for name in ("_connection", "_second"):
                 connection = getattr(self, name)
                 setattr(self, name, None)

@@ -29,8 +29,13 @@ def watch(it: Forked) -> None:
     _all.add(it)
 
 
+def watched() -> list[Forked]:
+    """All that have a connection, or may open one."""
+    return list(_all)
+
+
 def _before() -> None:
-    for it in list(_all):
+    for it in watched():
         it.lock.acquire()  # type: ignore[attr-defined]
         _held.append(it)
         it.disconnect()

@@ -5,11 +5,13 @@ of tests/runtime/gallery/test_behaviour.py run on each.
 """
 
 import importlib
+import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from dcaplda.runtime.errors import GalleryError
 from dcaplda.runtime.extractors.note import ExtractorNote
 from dcaplda.runtime.gallery.database.address import parse_address
 from dcaplda.runtime.gallery.database.schema import Changes, Decision, Entry, Position
@@ -19,6 +21,7 @@ Result = TypeVar("Result")
 _POSTGRES = ("dcaplda.runtime.gallery.postgres.store", "PostgresStore")
 SERVERS = {"postgresql": _POSTGRES, "postgres": _POSTGRES}
 """Module and class of the storage that a URL names: loaded when the first is opened."""
+_OTHER_SERVER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 Gone = Sequence[tuple[str, int | None]]
 """Speakers to take out; with a number, only if they still have it (else `tables.Moved`)."""
 Put = Sequence[tuple[str, Entry]]
@@ -90,6 +93,9 @@ class Store(Protocol):
     def retire(self, target: str, last: Callable[[Position], bool]) -> bool:
         """Refuse further changes, if `last(position)`, called while nobody can write, says so."""
 
+    def beside(self) -> str:
+        """How the names of files that go with the gallery on this machine begin."""
+
     def grant(self, role: str, kind: str) -> None:
         """Let an account of the server `search`, or `enrol` too."""
 
@@ -114,6 +120,11 @@ def open_store(path: str | Path, wanted: Wanted) -> Store:
     if is_server(path):
         module, kind = SERVERS[str(path).partition("://")[0]]
         return getattr(importlib.import_module(module), kind)(str(path), wanted)  # type: ignore[no-any-return]
+    if isinstance(path, str) and _OTHER_SERVER.match(path):
+        kind = path.partition("://")[0]
+        raise GalleryError(
+            f"gallery '{kind}://...': of servers only postgresql:// is known; a file needs its name"
+        )
     from dcaplda.runtime.gallery.database.store import GalleryStore
 
     return GalleryStore(path, wanted)

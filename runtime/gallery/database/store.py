@@ -201,14 +201,9 @@ class GalleryStore:
             lambda it: snapshot(it, lambda cursor: look(self._tables(cursor.connection)))
         )
 
-    @property
-    def file(self) -> str:
-        """The file, wherever the process goes."""
+    def beside(self) -> str:
+        """The file, wherever the process goes: others that go with it lie beside it."""
         return self._connection.file
-
-    def read(self, query: Callable[[sqlite3.Cursor], Result]) -> Result:
-        """What a query finds, all of one moment."""
-        return self._connection.use(lambda it: snapshot(it, query))
 
     def data_version(self) -> tuple[int, int]:
         """Something that changes when another process has changed the file."""

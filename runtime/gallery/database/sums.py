@@ -9,18 +9,8 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dcaplda.runtime.errors import GalleryError
-from dcaplda.runtime.gallery.database.schema import (
-    COUNT,
-    SPEAKERS_AT_ONCE,
-    Position,
-    miscounted,
-    read_places,
-)
-from dcaplda.runtime.gallery.stored.rows_file import Fit
+from dcaplda.runtime.gallery.database.schema import COUNT, miscounted
 
 SUMS_SCHEMA = ("CREATE TABLE IF NOT EXISTS sums(number INTEGER PRIMARY KEY, crc INTEGER NOT NULL)",)
 # The number of speakers whom a look for their id does not find: the index lies elsewhere.
@@ -81,40 +71,6 @@ def checked(
                     continue
             check_sum(row, places.get(number, ""), path)
         yield [(number, name, data) for number, name, data, _ in rows]
-
-
-def read_fit(cursor: sqlite3.Cursor, until: Position) -> Fit | None:
-    """What a file of rows of that position is compared with; None without checksums."""
-    if not has_sums(cursor.connection):
-        return None
-    removed = cursor.execute(
-        "SELECT number FROM removals WHERE step > ? AND number <= ?", (until.step, until.number)
-    ).fetchall()
-    query = "SELECT count(*), coalesce(sum(crc), 0) FROM sums WHERE number <= ?"
-    count, total = cursor.execute(query, (until.number,)).fetchone()
-    return Fit([number for (number,) in removed], count, total)
-
-
-def read_crcs(cursor: sqlite3.Cursor, after: int) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-    """Numbers above `after`, ascending, and their checksums."""
-    parts = [np.empty((0, 2), np.int64)]
-    if has_sums(cursor.connection):
-        cursor.execute("SELECT number, crc FROM sums WHERE number > ? ORDER BY number", (after,))
-        chunks = iter(lambda: cursor.fetchmany(SPEAKERS_AT_ONCE), [])
-        parts += [np.array(rows, np.int64) for rows in chunks]
-    pairs = np.concatenate(parts)
-    return pairs[:, 0].copy(), pairs[:, 1].astype(np.uint32)
-
-
-def read_row(cursor: sqlite3.Cursor, number: int, path: str) -> tuple[str, bytes] | None:
-    """Id and voiceprints of the speaker of that number; None if it is not there."""
-    wanted, tables = columns(cursor.connection)
-    query = f"SELECT {wanted} FROM {tables} WHERE speakers.number = ?"
-    row = cursor.execute(query, (number,)).fetchone()
-    if row is None:
-        return None
-    check_sum(row, read_places(cursor.connection, "= ?", number).get(number, ""), path)
-    return row[1], row[2]
 
 
 def check_index(connection: sqlite3.Connection, path: str) -> None:

@@ -29,7 +29,7 @@ from dcaplda.runtime.gallery.migration import enrolled_again, named
 from dcaplda.runtime.records.speaker import Speaker, Utterance
 from dcaplda.runtime.tables.vectors import read_vectors
 from dcaplda.runtime.utterances import speaker_of
-from dcaplda.runtime.values import SECONDS, are_seconds, word
+from dcaplda.runtime.values import SECONDS, are_seconds, speaker_id
 
 if TYPE_CHECKING:
     from dcaplda.runtime.backend import Backend
@@ -114,7 +114,7 @@ def _told(folder: Path, prints: Vectors, kept: Vectors) -> list[Told]:
     """Speakers in the order of arrival, with what the lines say."""
     found: dict[str, Told] = {}
     for line in _json_lines(folder / SPEAKERS):
-        name = word(line.text("speaker"), "speaker id")
+        name = speaker_id(line.text("speaker"))
         tags = line.get("tags", dict[str, str], {})
         if name in found:
             raise line.refused(f"'{name}' is there twice")
@@ -176,7 +176,7 @@ def plain_tables(
     found: dict[str, Told] = {}
     nothing = np.empty(0, np.float32)
     for key, name in utt2spk.items():
-        told = found.setdefault(name, Told(word(name, "speaker id")))
+        told = found.setdefault(name, Told(speaker_id(name)))
         time = None if seconds is None else seconds[key]
         told.utterances.append(
             Utterance(nothing, time, embedding=embeddings[key], source=f"{source} {key}")

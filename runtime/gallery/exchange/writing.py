@@ -19,6 +19,7 @@ from dcaplda.runtime.files import new_folder
 from dcaplda.runtime.records.speaker import Speaker, Utterance
 from dcaplda.runtime.tables.vector_writer import write_vectors
 from dcaplda.runtime.tables.voiceprint_tag import write_tag
+from dcaplda.runtime.values import as_word
 
 if TYPE_CHECKING:
     from dcaplda.runtime.gallery.speakers import Gallery
@@ -45,7 +46,7 @@ def write_tables(gallery: "Gallery", folder: str | Path, kind: str = "kaldi") ->
     speakers = list(_speakers(gallery))
     rows = sorted(
         (
-            (f"{name}-{it.number}", name, it)
+            (f"{as_word(name)}-{it.number}", name, it)
             for name, speaker, _ in speakers
             for it in _own(speaker)
         ),
@@ -115,11 +116,11 @@ def _write_vectors(folder: Path, rows: list[tuple[str, str, Utterance]], kind: s
 
 
 def _write_kaldi(folder: Path, rows: list[tuple[str, str, Utterance]]) -> None:
-    lines = [f"{key} {name}\n" for key, name, _ in rows]
+    lines = [f"{key} {as_word(name)}\n" for key, name, _ in rows]
     (folder / "utt2spk").write_text("".join(lines), encoding="utf-8")
     lists: dict[str, list[str]] = {}
     for key, name, _ in rows:
-        lists.setdefault(name, []).append(key)
+        lists.setdefault(as_word(name), []).append(key)
     lines = [f"{name} {' '.join(keys)}\n" for name, keys in sorted(lists.items())]
     (folder / "spk2utt").write_text("".join(lines), encoding="utf-8")
     if all(it.seconds is not None for _, _, it in rows):

@@ -5,6 +5,7 @@ changes of others in the same way. Writers take turns at the row of `counters`.
 """
 
 import contextlib
+import os
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,6 +41,19 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 SPEAKERS_AT_ONCE = 2048
 _LOOK = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_VECTORS = ("speakers", "utterances")
+_OWNS = (
+    "SELECT bool_and(pg_has_role(relowner, 'USAGE')) FROM pg_class "
+    "WHERE oid IN ('speakers'::regclass, 'utterances'::regclass)"
+)
+_MAY_BEGIN_LOG = (
+    "SELECT has_function_privilege('pg_switch_wal()', 'EXECUTE') AND NOT pg_is_in_recovery()"
+)
+# The role pg_checkpoint is there from version 15 on.
+_MAY_CHECKPOINT = (
+    "SELECT rolsuper OR EXISTS (SELECT 1 FROM pg_roles AS it WHERE it.rolname = 'pg_checkpoint' "
+    "AND pg_has_role(it.oid, 'USAGE')) FROM pg_roles WHERE rolname = current_user"
+)
 _COPIED = ("speakers", "sums", "placed", "utterances", "tags", "decisions")
 
 
@@ -285,9 +299,42 @@ class PostgresStore:
         )
 
     def scrub(self, wait: bool) -> None:
-        """Let the server reuse the room of what was removed; its files are the server's affair."""
+        """Write the tables with vectors anew, without what was removed, and let go of the old log.
+
+        VACUUM alone marks room as free and leaves the bytes there. The log is begun anew where the
+        account may ask for that; whether old segments are deleted or used again (`wal_recycle`),
+        archives and replicas are the server's affair.
+        """
         if wait:
-            self._connection.use(lambda it: it.execute("VACUUM speakers, sums, utterances"))
+            self._connection.use(self._rewrite)
+
+    def _rewrite(self, connection: "Connection") -> None:
+        if connection.execute(_OWNS).fetchone() != (True,):
+            raise GalleryError(
+                f"{self.path}: they are removed, but what was there is still in the server's "
+                "files, which only the owner of the gallery may write anew (Gallery.scrub)"
+            )
+        for table in _VECTORS:
+            connection.execute(f"VACUUM (FULL) {table}")
+        if connection.execute(_MAY_BEGIN_LOG).fetchone() == (True,):
+            connection.execute("SELECT pg_switch_wal()")
+        if connection.execute(_MAY_CHECKPOINT).fetchone() == (True,):
+            connection.execute("CHECKPOINT")
+
+    def beside(self) -> str:
+        """In a folder that only this account reads, by what the gallery is known by for ever."""
+        folder = Path(self._address.files or _usual_folder()).expanduser().absolute()
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            owner = folder / self._identity
+            # Whose permissions the files get.
+            owner.touch(mode=0o600, exist_ok=True)
+        except OSError as error:
+            raise GalleryError(
+                f"{self.path}: no files can be kept in {folder} ({error.strerror}); name another "
+                "folder (&files=...)"
+            ) from None
+        return str(owner)
 
     def grant(self, role: str, kind: str) -> None:
         """Let an account search and verify, or change speakers too."""
@@ -356,6 +403,11 @@ class PostgresStore:
     def close(self) -> None:
         """Let go of the server."""
         self._connection.close()
+
+
+def _usual_folder() -> Path:
+    """Where programs of this account keep what can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dcaplda"
 
 
 def _chunks(connection: "Connection") -> Iterator[list[tuple[Any, ...]]]:

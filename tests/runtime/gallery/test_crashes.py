@@ -50,6 +50,13 @@ def test_files_of_rows_and_codes_never_mislead(
     assert not index or (tmp_path / "g.db-codes").exists()
 
 
+def test_codes_never_mislead_when_the_server_falls(small_bundle: Path, tmp_path: Path) -> None:
+    pytest.importorskip("faiss")
+    done = run(small_bundle, tmp_path / "g.db", 15, "postgres", "--side-files", "--index=codes")
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.glob("g.db-files/*-codes"))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_ten_minutes_of_it(small_bundle: Path, tmp_path: Path, kind: str) -> None:

@@ -1,5 +1,6 @@
 """Files of galleries: versions of before, what is left of the erased, copies."""
 
+import multiprocessing
 import shutil
 import sqlite3
 import threading
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from child_tasks import add_speaker, listed
 from joint_models import joint_bundle, place_pool, utterances
 from random_models import DIM
 
@@ -229,6 +231,37 @@ def test_a_copy_of_the_file_alone_is_whole_for_all_that_is_kept(backend, tmp_pat
     with Gallery.open(tmp_path / "copy.db", backend, create=False) as copy:
         assert [it.source for it in copy.utterances("ann")] == ["", "", "late"]
         assert copy.tags("ann") == {"tenant": "acme"} and len(copy.decisions()) == 1
+
+
+def test_a_process_that_copies_its_own_gallery_loses_no_change(
+    backend, prints, small_bundle, tmp_path
+) -> None:
+    """Closing the copied file takes SQLite's locks away from the process: others, who take
+    themselves for the last ones, remove the log under it."""
+    path = tmp_path / "g.db"
+    model, name = str(small_bundle), str(path)
+    context = multiprocessing.get_context("spawn")
+    with Gallery.open(path, backend) as gallery, Gallery.open(path, backend) as second:
+        gallery.add("first", prints[0])
+        assert list(second) == ["first"]
+        shutil.copy(path, tmp_path / "copy.db")
+        with context.Pool(1) as pool:
+            assert pool.apply(listed, ((model, name),)) == ["first"]
+            pool.apply(add_speaker, ((model, name, "theirs", prints[1]),))
+            gallery.add("ours", prints[2])
+            assert pool.apply(listed, ((model, name),)) == ["first", "theirs", "ours"]
+            second.remove("first")
+            assert pool.apply(listed, ((model, name),)) == ["theirs", "ours"]
+        assert list(gallery) == list(second) == ["theirs", "ours"]
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def test_servers_of_another_kind_are_no_files(backend, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(GalleryError, match="only postgresql:// is known") as caught:
+        Gallery.open("mysql://voices:secret@db/voices", backend)
+    assert "secret" not in str(caught.value) and list(tmp_path.iterdir()) == []
 
 
 def test_a_bit_that_flipped_in_an_utterance_is_found(backend, tmp_path) -> None:

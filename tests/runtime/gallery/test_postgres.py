@@ -287,3 +287,52 @@ def test_memory_is_the_server_wherever_one_is_interrupted(home, backend, prints,
             undone += 1
         at += 97
     assert done and undone
+
+
+def where(server: Server, looked_for: list[bytes]) -> set[str]:
+    """Folders of the server's files in which one of some pieces is."""
+    data = server.folder / "data"
+    files = [it for it in data.rglob("*") if it.is_file()]
+    found = [it for it in files if any(piece in it.read_bytes() for piece in looked_for)]
+    return {it.relative_to(data).parts[0] for it in found}
+
+
+@pytest.mark.skipif(bool(why_not()), reason=why_not())
+@pytest.mark.parametrize("recycled", [False, True])
+def test_erased_vectors_are_nowhere_in_the_files(backend, recycled: bool) -> None:
+    """Segments of the log that the server uses again keep bytes until it does."""
+    calls, seconds = parity.random_side(DIM, 3, 5)
+    with running_server() as server:
+        server.execute(f"ALTER SYSTEM SET wal_recycle = {'on' if recycled else 'off'}")
+        server.stop()
+        server.start()
+        address = server.url("postgres", gallery="erased")
+        with Gallery.open(address, backend, keep_embeddings=True) as gallery:
+            kept: dict[str, list[bytes]] = {}
+            for number, name in enumerate(("ann", "bob", "eve")):
+                gallery.add(name, backend.enroll(calls * (1 + number), seconds))
+                speaker = gallery.get(name)
+                parts = [speaker.voiceprints, *(it.embedding for it in speaker.utterances)]
+                kept[name] = [np.asarray(it, np.float32).tobytes()[:64] for it in parts]
+            server.execute("CHECKPOINT")
+            for piece in (piece for pieces in kept.values() for piece in pieces):
+                assert where(server, [piece]) >= {"base", "pg_wal"}
+            gallery.remove_utterance("bob", 6)
+            gallery.erase("ann")
+            assert where(server, [*kept["ann"], kept["bob"][3]]) <= (
+                {"pg_wal"} if recycled else set()
+            )
+            assert where(server, kept["eve"]) >= {"base"} and list(gallery) == ["eve", "bob"]
+
+
+def test_who_does_not_own_the_tables_cannot_erase(home, postgres, backend, prints) -> None:
+    gallery = home.open(backend)
+    gallery.add_many([("ann", prints[0]), ("bob", prints[1])])
+    role(postgres, "adder")
+    gallery.grant("adder", "enrol")
+    with Gallery.open(home.name("callers").replace("owner@", "adder@"), backend) as other:
+        other.remove("bob")
+        with pytest.raises(GalleryError, match="only the owner .* may write anew"):
+            other.erase("ann")
+    assert len(gallery) == 0
+    gallery.scrub()

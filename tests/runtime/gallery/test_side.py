@@ -12,6 +12,7 @@ from random_models import DIM
 from dcaplda.export import parity
 from dcaplda.runtime import Backend
 from dcaplda.runtime.gallery import side
+from dcaplda.runtime.gallery.database.store import GalleryStore
 from dcaplda.runtime.gallery.speakers import Gallery
 from dcaplda.runtime.gallery.stored.layout import Kind
 from dcaplda.runtime.gallery.stored.rows_file import open_rows
@@ -50,7 +51,7 @@ def rows_path(path: Path) -> Path:
 def reads_speakers(monkeypatch) -> list[int]:
     """How many speakers were read out of databases from now on, gallery by gallery."""
     read: list[int] = []
-    real = side.GalleryStore.read_changes
+    real = GalleryStore.read_changes
 
     def counted(self, since, take):
         def noted(changes):
@@ -65,7 +66,7 @@ def reads_speakers(monkeypatch) -> list[int]:
 
         return real(self, since, noted)
 
-    monkeypatch.setattr(side.GalleryStore, "read_changes", counted)
+    monkeypatch.setattr(GalleryStore, "read_changes", counted)
     return read
 
 

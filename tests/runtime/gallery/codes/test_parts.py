@@ -18,7 +18,8 @@ from dcaplda.runtime import Backend, InputError
 from dcaplda.runtime.gallery.codes.bounds import Ceiling, Survey, expected_missed
 from dcaplda.runtime.gallery.codes.evidence import Total, estimated, known, posteriors
 from dcaplda.runtime.gallery.codes.forms import check_forms, combined, read_forms
-from dcaplda.runtime.gallery.codes.quantizer import train_quantizer
+from dcaplda.runtime.gallery.codes.ladder import ladder_for
+from dcaplda.runtime.gallery.codes.quantizer import Quantizer, Query, train_quantizer
 from dcaplda.train.model.config import VARIANTS
 
 pytestmark = pytest.mark.torch
@@ -69,36 +70,95 @@ def coded(tmp_path_factory):
     forms = read_forms(backend)
     assert len(set(np.sign(forms.weights[0, forms.cross]))) == 2  # signs are the probe's
     quantizer = train_quantizer(forms, rows[:2000])
-    survey = Survey(forms, quantizer, rows[:2000])
-    items = quantizer.items(forms, rows)
-    codes, stands_for = quantizer.encoded(items)
-    survey.add(rows, items, stands_for)
-    return backend, forms, quantizer, survey.bounds(), rows, probes, codes
+    survey = Survey(forms, rows[:2000])
+    coding = quantizer.encoded(quantizer.items(forms, rows))
+    survey.add(rows, coding)
+    return backend, forms, quantizer, survey.bounds(), rows, probes, coding.codes
+
+
+def cross_of(quantizer: Quantizer, query: Query) -> np.ndarray:
+    """What a query brings to the cross values, by the codes of pairs; those of tens have it too."""
+    values = query.values.astype(np.float64).reshape(quantizer.code_count, -1)
+    pairs = len(quantizer.pairs)
+    made = values[:pairs, :2].ravel()
+    np.testing.assert_array_equal(values[pairs : pairs + len(quantizer.tens)].ravel(), made)
+    return made
+
+
+def levels_of(quantizer: Quantizer, codes: np.ndarray) -> np.ndarray:
+    """Codes, two to a byte, one by one."""
+    halves = np.stack([codes & 15, codes >> 4], axis=2).reshape(len(codes), -1)
+    return halves[:, : quantizer.code_count]
 
 
 def test_items_and_queries_are_the_score(coded) -> None:
     _, forms, quantizer, _, rows, probes, _ = coded
-    items = quantizer.items(forms, rows).astype(np.float64)
+    items = quantizer.items(forms, rows)
     for probe in probes[:20]:
-        query, alone = quantizer.query(forms, probe)
+        query = quantizer.query(forms, probe)
         score = rows.astype(np.float64) @ forms.sides(probe)[0]
-        np.testing.assert_allclose(items @ query + alone, score, atol=1e-4 * np.abs(score).max())
+        made = items.cross.astype(np.float64) @ cross_of(quantizer, query) + items.own + query.alone
+        np.testing.assert_allclose(made, score, atol=1e-4 * np.abs(score).max())
 
 
 def test_a_scan_is_within_its_rounding_and_codes_within_their_bound(coded) -> None:
     _, forms, quantizer, bounds, rows, probes, codes = coded
-    items = quantizer.items(forms, rows).astype(np.float64)
-    _, stands_for = quantizer.encoded(quantizer.items(forms, rows))
+    levels = levels_of(quantizer, codes)
     shelf = quantizer.shelf(codes)
     for probe in probes[:100]:
-        query, _ = quantizer.query(forms, probe)
-        scores, found = shelf.search(query[None], len(rows))
+        query = quantizer.query(forms, probe)
+        scores, found = shelf.search(query.values[None], len(rows))
         assert sorted(found[0].tolist()) == list(range(len(rows)))
-        of_codes, true = stands_for @ query.astype(np.float64), items @ query.astype(np.float64)
+        brought = query.values.astype(np.float64).reshape(quantizer.code_count, -1)
+        table = np.einsum("mld,md->ml", quantizer.centroids.astype(np.float64), brought)
+        of_codes = table[np.arange(quantizer.code_count), levels].sum(axis=1)
+        true = rows.astype(np.float64) @ forms.sides(probe)[0] - query.alone
         assert np.abs(scores[0] - of_codes[found[0]]).max() <= quantizer.rounding(query)
         assert (true[found[0]] - scores[0]).max() <= bounds.score_error(quantizer, query)
         # Normal in truth: the deviation that is expected is that which there is, within a third.
-        assert np.std(true - of_codes) == pytest.approx(bounds.usual_error(query), rel=0.33)
+        above = true - of_codes
+        deviation = np.sqrt(np.mean(above[above > 0] ** 2))
+        assert deviation == pytest.approx(quantizer.usual_error(query), rel=0.33)
+
+
+def test_every_row_has_a_bound_of_its_own(coded) -> None:
+    """Cauchy-Schwarz with the length of that row's errors, as its codes tell it, and no more."""
+    _, forms, quantizer, bounds, rows, probes, codes = coded
+    levels = levels_of(quantizer, codes)
+    items = quantizer.items(forms, rows)
+    pairs, tens = len(quantizer.pairs), len(quantizer.tens)
+    made = np.zeros(items.cross.shape)
+    for code in range(pairs):
+        made[:, 2 * code : 2 * code + 2] += quantizer.pairs[code, levels[:, code]]
+    for code in range(tens):
+        made[:, 10 * code : 10 * code + 10] += quantizer.tens[code, levels[:, pairs + code]]
+    wrong = (items.cross - made) * quantizer.balance
+    lengths = np.sqrt((wrong**2).sum(axis=1))
+    own = quantizer.own.values(levels[:, pairs + tens : pairs + tens + quantizer.own.codes])
+    told = quantizer.errors.values(levels[:, -quantizer.errors.codes :])
+    assert (lengths <= told + bounds.beyond + 1e-6).all()
+    assert np.median(told - lengths) <= 2.1 * quantizer.errors.grain
+    assert quantizer.usual == pytest.approx(lengths.mean(), rel=0.05)
+    assert (items.own - own).max() <= bounds.own + 1e-6
+    for probe in probes[:20]:
+        query = quantizer.query(forms, probe)
+        cross = cross_of(quantizer, query)
+        assert query.length == pytest.approx(np.linalg.norm(cross / quantizer.balance), rel=1e-6)
+        error = (items.cross - made) @ cross
+        assert (np.abs(error) <= query.length * lengths * (1 + 1e-6)).all()
+
+
+@given(st.lists(st.floats(-50, 50), min_size=2, max_size=40), st.integers(1, 6))
+def test_a_ladder_is_within_its_grain(numbers: list[float], copies: int) -> None:
+    values = np.array(numbers)
+    ladder = ladder_for(values, 0.1, copies)
+    levels = ladder.levels(values)
+    assert levels.shape == (len(values), copies + 1) and levels.max() < 16
+    assert np.abs(ladder.values(levels) - values).max() <= ladder.grain * (1 + 1e-6) + 1e-9
+    assert (ladder.values(ladder.levels(values + ladder.grain)) >= values - 1e-9).all()
+    assert ladder.steps().sum(axis=0)[0] == pytest.approx(
+        ladder.bottom - ladder.step / 2 + ladder.grain
+    )
 
 
 def test_no_llr_is_above_its_ceiling(coded) -> None:

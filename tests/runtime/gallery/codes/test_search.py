@@ -29,6 +29,7 @@ def _small(monkeypatch) -> None:
     monkeypatch.setattr(side, "LEAST_CODED", 500)
     monkeypatch.setattr(side, "TAIL", 400)
     monkeypatch.setattr(coded_search, "CANDIDATES", 60)
+    monkeypatch.setattr(coded_search, "PROOF_ROWS", 200)
 
 
 @pytest.fixture(scope="module")
@@ -86,25 +87,59 @@ def test_missed_is_what_is_missed(world, tmp_path, monkeypatch) -> None:
     assert 3 <= wrong <= told
 
 
-def test_what_is_proved_is_right(world, tmp_path, monkeypatch) -> None:
+@pytest.mark.parametrize(("least", "most"), [(10, 10), (10, 60), (30, 90)])
+def test_what_is_proved_is_right(world, tmp_path, monkeypatch, least: int, most: int) -> None:
     backend, first, second = world
-    monkeypatch.setattr(coded_search, "CANDIDATES", 300)
+    monkeypatch.setattr(coded_search, "CANDIDATES", least)
+    monkeypatch.setattr(coded_search, "PROOF_ROWS", most)
     path = filled(tmp_path / "g.db", backend, first)
+    probes = np.concatenate([second[:300], people(backend, 200, seed=9)[0]])
     with Gallery.open(path, backend) as exact, coded(path, backend) as gallery:
-        right, quick = exact.search_many(second, 1), gallery.search_many(second, 1)
-    proved = [(a, b) for a, b in zip(right, quick, strict=True) if b.exact]
-    assert 0.2 * PEOPLE < len(proved) < PEOPLE
-    assert all(names(a) == names(b) for a, b in proved)
+        for top_k in (1, 2):
+            right, quick = exact.search_many(probes, top_k), gallery.search_many(probes, top_k)
+            proved = [it.proved for it in quick]
+            assert 0.02 < np.mean(np.array(proved) > 0) < 0.98
+            for a, b in zip(right, quick, strict=True):
+                assert names(a)[: b.proved] == names(b)[: b.proved]
+                assert b.exact == (b.proved == top_k) == (b.missed == 0.0)
+                assert a.exact and a.proved == top_k
 
 
-def test_proved_searches_are_exact(world, tmp_path) -> None:
+def test_more_are_compared_where_that_proves_the_first(world, tmp_path, monkeypatch) -> None:
+    backend, first, second = world
+    path = filled(tmp_path / "g.db", backend, first)
+    monkeypatch.setattr(coded_search, "CANDIDATES", 10)
+    compared: list[int] = []
+    usual = coded_search._Search._compared
+
+    def counted(self, number, speakers):
+        compared[-1] += len(speakers)
+        return usual(self, number, speakers)
+
+    monkeypatch.setattr(coded_search._Search, "_compared", counted)
+    with coded(path, backend) as gallery:
+        found = []
+        for probe in second[:200]:
+            compared.append(0)
+            found.append(gallery.search(probe, 2))
+    proved = np.array([it.proved > 0 for it in found])
+    rows = np.array(compared)
+    assert rows.max() <= 200 and (rows >= 10).all()
+    assert (rows[proved] > 10).any() and (rows[~proved] == 10).all()
+
+
+def test_proved_searches_are_exact(world, tmp_path, monkeypatch) -> None:
     backend, first, second = world
     path = filled(tmp_path / "g.db", backend, first)
     with Gallery.open(path, backend) as exact, coded(path, backend) as gallery:
         right = exact.search_many(second[:100], 3)
-        proved = gallery.search_many(second[:100], 3, prove=True)
-        assert all(it.exact for it in proved)
-        assert [names(a) for a in right] == [names(b) for b in proved]
+        monkeypatch.setattr(coded_search, "PROOF_ROWS", 100)
+        for share in (2, 8, 10_000):
+            monkeypatch.setattr(coded_search, "PROOF_SHARE", share)
+            proved = gallery.search_many(second[:50], 3, prove=True)
+            proved += [gallery.search(probe, 3, prove=True) for probe in second[50:100]]
+            assert all(it.exact and it.proved == 3 for it in proved)
+            assert [names(a) for a in right] == [names(b) for b in proved]
         # With as many candidates as there are people nothing is left to prove.
         everybody = gallery.search(second[0], PEOPLE)
         assert everybody.exact and len(everybody) == PEOPLE
@@ -167,7 +202,7 @@ def test_who_is_removed_is_in_no_file(world, tmp_path) -> None:
         memory = gallery._mirror.now()
         found = memory.coded
         items = found.quantizer.items(found.forms, first[33:34])
-        code = found.quantizer.encoded(items)[0].tobytes()
+        code = found.quantizer.encoded(items).codes.tobytes()
         rows, codes = tmp_path / "g.db-rows", tmp_path / "g.db-codes"
         assert code in codes.read_bytes() and first[33].tobytes() in rows.read_bytes()
         gallery.remove("s33")
@@ -282,8 +317,6 @@ def test_what_cannot_be_is_said_in_a_line(world, tmp_path, monkeypatch) -> None:
     path = filled(tmp_path / "g.db", backend, first[:600])
     with pytest.raises(InputError, match="index = 'hnsw': expected 'codes', or None"):
         Gallery.open(path, backend, index="hnsw")
-    with pytest.raises(InputError, match="index='codes' is for speakers of one place"):
-        Gallery.open(path, backend, index="codes", places={"office": backend})
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(InputError, match=r"needs faiss: pip install 'dcaplda\[index\]'"):
         Gallery.open(path, backend, index="codes")
