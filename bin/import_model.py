@@ -91,7 +91,7 @@ def _from_kaldi(options: Options, arguments: list[str], log: Log) -> int:
         normalize_input=options.normalize_input,
         normalization=normalization if options.normalize_length else "none",
     )
-    return _write(backend, arguments[0], log)
+    return _write(backend, options.plda, arguments[0], log)
 
 
 def _from_wespeaker(options: Options, arguments: list[str], log: Log) -> int:
@@ -106,7 +106,7 @@ def _from_wespeaker(options: Options, arguments: list[str], log: Log) -> int:
             f"{arguments[0]}: was trained on vectors whose mean was subtracted, and does not hold "
             "it; give the mean of in-domain vectors by --mean"
         )
-    return _write(backend, arguments[1], log)
+    return _write(backend, arguments[0], arguments[1], log)
 
 
 def _from_vbx(options: Options, arguments: list[str], log: Log) -> int:
@@ -115,27 +115,33 @@ def _from_vbx(options: Options, arguments: list[str], log: Log) -> int:
     if not options.plda:
         raise UsageError("--from=vbx takes --plda=<file>, <transform.h5> and <bundle-dir>")
     need(USAGE, 3, arguments)
-    return _write(read_vbx(arguments[0], options.plda), arguments[1], log)
+    return _write(read_vbx(arguments[0], options.plda), options.plda, arguments[1], log)
 
 
 def _from_pyannote(_: Options, arguments: list[str], log: Log) -> int:
     from dcaplda.export.importers.diarizers import read_pyannote
 
     need(USAGE, 4, arguments)
-    return _write(read_pyannote(arguments[0]), arguments[1], log)
+    return _write(read_pyannote(arguments[0]), arguments[0], arguments[1], log)
 
 
 def _from_speechbrain(_: Options, arguments: list[str], log: Log) -> int:
     from dcaplda.export.importers.speechbrain import read_speechbrain
 
     need(USAGE, 5, arguments)
-    return _write(read_speechbrain(arguments[0]), arguments[1], log)
+    return _write(read_speechbrain(arguments[0]), arguments[0], arguments[1], log)
 
 
-def _write(backend: "KaldiBackend", target: str, log: Log) -> int:
+def _write(backend: "KaldiBackend", source: str, target: str, log: Log) -> int:
     """The bundle of a PLDA of Kaldi's form."""
     from dcaplda.export.importers.kaldi_bundle import export_backend
+    from dcaplda.runtime.errors import ModelError
 
+    if not backend.plda.psi.any():
+        raise ModelError(
+            f"{source}: all between-speaker variances are 0, so that every score would be; train "
+            "again, with several vectors of each speaker"
+        )
     worst = export_backend(backend, target)
     log.info(
         f"imported a PLDA of {backend.dim} dimensions to {target}; graphs equal float64 arithmetic "
@@ -179,14 +185,26 @@ SOURCES = {
     "cosine": _from_cosine,
 }
 """Importers by the value of --from."""
+KALDI_ALONE = "transform normalize_input normalize_length simple_length_normalization smoothing"
+TAKEN_BY = {
+    "model_out": ("dca-plda",),
+    "plda": ("kaldi", "vbx"),
+    "mean": ("kaldi", "wespeaker"),
+    **dict.fromkeys(KALDI_ALONE.split(), ("kaldi",)),
+    **dict.fromkeys(("center", "calibration"), ("cosine",)),
+}
+"""Who looks at an option; to the others it would be a wish that nobody heard."""
 
 
 def body(options: Options, arguments: list[str], log: Log) -> int:
     """Choose the importer."""
     if options.from_ not in SOURCES:
         raise UsageError(f"--from={options.from_}: expected {' or '.join(SOURCES)}")
-    if options.model_out and options.from_ != "dca-plda":
-        raise UsageError("--model-out goes with --from=dca-plda only")
+    for name, sources in TAKEN_BY.items():
+        given = getattr(options, name) != getattr(Options(), name)
+        if given and options.from_ not in sources:
+            only = " or ".join(f"--from={source}" for source in sources)
+            raise UsageError(f"--{name.replace('_', '-')} goes with {only} only")
     return SOURCES[options.from_](options, arguments, log)
 
 

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from dcaplda.runtime import Backend, DcapldaError, Gallery, InputError, name_speakers
-from dcaplda.runtime.people.names import as_id
 from dcaplda.runtime.people.rttm import read_rttm, speech_of, write_rttm
 from dcaplda.runtime.tables.formats.named import read_named
 from dcaplda.runtime.tables.specifiers import writing
+from dcaplda.runtime.values import as_word
 
 
 def embeddings_of(path: str, keys: list[str]) -> dict[str, np.ndarray]:
@@ -32,6 +32,12 @@ def embeddings_of(path: str, keys: list[str]) -> dict[str, np.ndarray]:
             raise InputError(f"{path}: cannot be read ({error})") from None
     else:
         found = read_named(path, wanted)
+    several = len({key.split("/", 1)[0] for key in keys}) > 1
+    for key in keys if several else []:
+        label = key.split("/", 1)[1]
+        if key not in found and label in found:
+            # SPEAKER_00 of one recording is not that of the next.
+            raise InputError(f"{path}: '{label}' of which recording? Call it '{key}'")
     return {key: found.get(key, found.get(key.split("/", 1)[1])) for key in keys}
 
 
@@ -60,7 +66,7 @@ def main() -> int:
                     gallery, heard, prior=arguments.prior, cost_fa=arguments.cost_fa
                 )
                 for label, it in found.items():
-                    names[recording, label] = as_id(it.speaker) if it.speaker else label
+                    names[recording, label] = as_word(it.speaker) if it.speaker else label
                     who = it.speaker or f"nobody (likeliest of the gallery: LLR {it.llr:.2f})"
                     told = f"LLR {it.llr:.2f}" if it.speaker else ""
                     print(f"{recording} {label}: {who} {told}", *it.warnings, file=sys.stderr)

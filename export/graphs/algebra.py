@@ -146,18 +146,28 @@ def joint_scorer_of(model: Backend) -> JointScorer:
         length=float(score.length),
         usual=float64(score.usual),
         reach=float64(score.reach),
+        usual_ease=float(score.usual_ease),
+        reach_ease=float(score.reach_ease),
     )
 
 
 def joint_model_of(model: Backend, compiled: Compiled) -> JointModel:
     """The scorer and the calibration of a joint model, for the runtime."""
     assert compiled.joint is not None and compiled.scale_dur and compiled.shift_dur
-    across = diagonalize(model.scale_across), diagonalize(model.shift_across)
-    scale, shift, *between = (
-        CalibrationForm(form.basis, form.weights, form.auto, form.linear, form.half)
-        for form in (compiled.scale_dur, compiled.shift_dur, *across)
+
+    def form(found: DiagonalForm) -> CalibrationForm:
+        return CalibrationForm(found.basis, found.weights, found.auto, found.linear, found.half)
+
+    def both(scale: Quadratic, shift: Quadratic) -> tuple[CalibrationForm, CalibrationForm]:
+        return form(diagonalize(scale)), form(diagonalize(shift))
+
+    return JointModel(
+        compiled.joint,
+        form(compiled.scale_dur),
+        form(compiled.shift_dur),
+        both(model.scale_across, model.shift_across),
+        both(model.scale_within, model.shift_within) if model.config.recordings else None,
     )
-    return JointModel(compiled.joint, scale, shift, (between[0], between[1]))
 
 
 def axis_form(joint: JointScorer) -> DiagonalForm:

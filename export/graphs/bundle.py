@@ -17,7 +17,7 @@ from dcaplda.export.graphs.algebra import AffineMap, Array, Compiled, DiagonalFo
 from dcaplda.export.graphs.onnx_ops import Graph, OnnxOps, Symbol
 from dcaplda.export.graphs.place import axis_block, conditions, place_symbols, placed
 from dcaplda.runtime.familiarity import read_side
-from dcaplda.runtime.joint.layout import BIAS, TAIL, Layout
+from dcaplda.runtime.joint.layout import BIAS, PLACE_AT, TAIL, Layout
 from dcaplda.runtime.joint.scorer import LENGTHS, JointScorer
 from dcaplda.train.model import durations
 from dcaplda.train.model.backend import Backend
@@ -138,7 +138,8 @@ def voiceprints(
         side_info = ops.affine(parts[1], *_layer(compiled.side_reduction))
         sources.append(activate(ops, config.side_activation, side_info))
     if compiled.joint is not None:
-        known = ops.columns(parts[-1], [compiled.forms()[1].dim - 1])
+        told = compiled.forms()[1].dim
+        known = ops.columns(parts[-1], [told + at for at in PLACE_AT])
         blocks = axis_block(ops, compiled.joint, places, parts[0], known)
     else:
         blocks = _score_block(ops, compiled.score, parts[0])
@@ -194,8 +195,12 @@ def _joined(
     ops: OnnxOps, compiled: Compiled, left: Sequence[Symbol], right: Sequence[Symbol]
 ) -> Symbol:
     """LLRs from the blocks of both sides, one product for each form."""
-    forms = range(len(compiled.forms()))
-    return combine([ops.products(left[number], right[number]) for number in forms])
+    llr = ops.products(left[0], right[0])
+    # A shift is added by its own product, which saves a pass over the LLRs and one over it.
+    for number in range(1, len(compiled.forms()), 2):
+        scaled = ops.products(left[number], right[number]) * llr
+        llr = ops.products(left[number + 1], right[number + 1], scaled)
+    return llr
 
 
 def _left_blocks(ops: OnnxOps, compiled: Compiled, enroll: Symbol) -> list[Symbol]:

@@ -211,9 +211,10 @@ class OnnxOps:
         """x A' + b with A (out, in)."""
         return self.graph.node("Gemm", x, np.transpose(weight), bias)
 
-    def products(self, left: Symbol, right: Symbol) -> Symbol:
-        """Dot product of every row on the left with every row on the right."""
-        return self.graph.node("Gemm", left, right, transB=1)
+    def products(self, left: Symbol, right: Symbol, added: Symbol | None = None) -> Symbol:
+        """Dot product of every row on the left with every row on the right, added to what is."""
+        inputs = (left, right) if added is None else (left, right, added)
+        return self.graph.node("Gemm", *inputs, transB=1)
 
     def row_sum(self, x: Symbol, width: int) -> Symbol:
         """Sum over each row of `width` values, kept as a column.

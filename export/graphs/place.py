@@ -1,8 +1,9 @@
 """A joint model's place in a graph: whether an utterance sounds of it, and what changes then.
 
-A graph works as the model before any place does; k, a column, is how well the place of an utterance
-is known: 0 of any other place. All that a place changes is k times a constant under a name of its
-own, so that adaptation replaces constants and nothing else (runtime/joint/layout.py).
+A graph works as the model before any place does; k, two columns, is what is known of the place of
+an utterance (its ease, and how well it is known): 0 of any other place. All that a place changes is
+k times a constant under a name of its own, so that adaptation replaces constants and nothing else
+(runtime/joint/layout.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,14 +35,14 @@ def place_symbols(ops: OnnxOps, joint: JointScorer) -> dict[str, Symbol]:
 def placed(
     ops: OnnxOps, places: Mapping[str, Symbol], reduced: Symbol, w: Symbol
 ) -> tuple[Symbol, Symbol]:
-    """Vectors behind LDA (n, R) with the shift of their place, and k (n, 1)."""
+    """Vectors behind LDA (n, R) with the shift of their place, and k (n, 2)."""
     along = ops.graph.node("Gemm", w, places[f"{GATE}.weight"], places[f"{GATE}.bias"])
     known = ops.above(along, 0.0) * places[KNOWN]
     return ops.graph.node("Gemm", known, places[SHIFT], reduced), known
 
 
 def conditions(ops: OnnxOps, dim: int, told: Sequence[Symbol]) -> Symbol:
-    """Durations and lengths, then log 1 and k."""
+    """Durations, lengths and ease, then log 1 and `known`."""
     order = np.zeros((dim - 1, dim))
     order[: dim - 2, : dim - 2] = np.eye(dim - 2)
     order[-1, -1] = 1.0
@@ -55,7 +56,7 @@ def axis_block(
     w: Symbol,
     known: Symbol,
 ) -> list[Symbol]:
-    """z, own, 1, the sums of squares, and no weights: one utterance, with its k (n, 1)."""
+    """z, own, 1, the sums of squares, and no weights: one utterance, with its k (n, 2)."""
     rank, width = len(joint.between), 2 * len(joint.quadratics)
     x = ops.graph.node("Gemm", w, places[f"{AXES}.weight"], places[f"{AXES}.bias"])
     x = ops.normalize(ops.graph.node("Gemm", known, places[CENTRE], x), rank)

@@ -29,6 +29,8 @@ class Arrays:
         fits = found.ndim == len(shape) and found.size > 0
         if not fits or any(b not in (None, a) for a, b in zip(found.shape, shape, strict=True)):
             sizes = " x ".join("any" if size is None else str(size) for size in shape)
+            if sizes == "any":
+                sizes = "one dimension"
             raise ModelError(f"{self.path}: '{name}' has the shape {found.shape}, expected {sizes}")
         if not np.isfinite(found).all():
             raise ModelError(f"{self.path}: '{name}' holds NaN or infinite values; train again")

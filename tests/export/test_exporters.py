@@ -14,7 +14,7 @@ from dcaplda.export.exporters.equivalent import equivalent_plda
 from dcaplda.runtime import Backend
 from dcaplda.runtime.errors import ModelError
 from dcaplda.runtime.tables.kaldi_objects import read_plda_file
-from dcaplda.train.start.plda import plda_form
+from dcaplda.train.plda.form import plda_form
 from dcaplda.train.store import save_model
 
 pytestmark = pytest.mark.torch

@@ -9,8 +9,12 @@ from golden import EXTRACTS
 from kaldi_files import binary_matrix, binary_vector
 from scipy.stats import multivariate_normal
 
+from dcaplda.bin.cluster_utterances import main as cluster
 from dcaplda.bin.import_model import main as import_model
+from dcaplda.bin.score_dense import main as score_dense
 from dcaplda.runtime import Backend
+from dcaplda.runtime.clustering.linkage import average_link
+from dcaplda.runtime.tables.vector_writer import write_vectors
 
 pytestmark = pytest.mark.torch
 FOREIGN = EXTRACTS / "foreign"
@@ -77,6 +81,47 @@ def test_wespeaker(tmp_path, rng, arrays, switches, n, capsys) -> None:
     assert np.abs(found - expected).max() < TOLERANCE + 1e-6 * np.abs(expected).max()
 
 
+@pytest.mark.parametrize("name", ["normalized", "plain"])
+@pytest.mark.parametrize(("way", "n"), [("average", 1), ("counted", 3)])
+def test_wespeaker_scores_of_its_own(tmp_path, name, way, n) -> None:
+    """Files that it trained and wrote; three vectors of a person, counted or taken for one."""
+    with np.load(FOREIGN / f"wespeaker-{name}-scores.npz") as theirs:
+        (tmp_path / "mean.vec").write_bytes(binary_vector(theirs["mean"].astype(np.float64)))
+        words = ["--from=wespeaker", f"--mean={tmp_path}/mean.vec"]
+        assert import_model([*words, str(FOREIGN / f"wespeaker-{name}.h5"), f"{tmp_path}/b"]) == 0
+        found = scored(tmp_path / "b", theirs["enroll"].mean(axis=1), theirs["test"], n)
+        assert np.abs(found - theirs[way]).max() < TOLERANCE
+        assert np.ptp(found) > 5  # not all the same
+
+
+def test_recordings_are_clustered_by_a_plda_of_others(tmp_path, capsys) -> None:
+    """Its own LLRs among three people of three vectors each, one matrix, and who is who."""
+    with np.load(FOREIGN / "wespeaker-plain-scores.npz") as theirs:
+        enroll = theirs["enroll"]
+    vectors = enroll[:3].reshape(9, -1)
+    names = [f"p{i}-{k}" for i in range(3) for k in range(3)]
+    write_vectors(f"ark,scp:{tmp_path}/x.ark,{tmp_path}/x.scp", names, vectors)
+    (tmp_path / "reco2utt").write_text(f"meeting {' '.join(names)}\n")
+    source = str(FOREIGN / "wespeaker-plain.h5")
+    assert import_model(["--from=wespeaker", source, f"{tmp_path}/b"]) == 0
+    tables = [f"{tmp_path}/b", f"{tmp_path}/reco2utt", f"scp:{tmp_path}/x.scp"]
+    assert score_dense([*tables, f"ark:{tmp_path}/llrs.ark"]) == 0
+    matrix = np.fromfile(tmp_path / "llrs.ark", "<f4", 81, offset=len("meeting ") + 15)
+    found = scored(tmp_path / "b", vectors, vectors)
+    np.testing.assert_allclose(matrix.reshape(9, 9), found, atol=1e-5)
+    np.testing.assert_array_equal(
+        Backend.load(tmp_path / "b").score(vectors, None, vectors, None), found
+    )
+    assert cluster(["--num-speakers=3", *tables, f"{tmp_path}/utt2spk"]) == 0
+    assert "may not be LLRs" not in capsys.readouterr().err
+    lines = dict(line.split() for line in (tmp_path / "utt2spk").read_text().splitlines())
+    clusters = average_link(found, 0.0, 3)
+    assert [lines[name] for name in names] == [f"meeting-{number + 1}" for number in clusters]
+    # A prior has a threshold for LLRs, which scores of others are not yet.
+    assert cluster([*tables, f"{tmp_path}/utt2spk"]) == 0
+    assert "b: its scores may not be LLRs" in capsys.readouterr().err
+
+
 def test_speechbrain_scores_of_its_own(tmp_path) -> None:
     source = str(FOREIGN / "speechbrain.npz")
     assert import_model(["--from=speechbrain", source, f"{tmp_path}/b"]) == 0
@@ -133,6 +178,13 @@ BAD = {
     "singular": (lambda a: a.update(transform=np.ones((DIM, DIM))), "transform is singular"),
     "offset": (lambda a: a.update(offset=np.ones(DIM)), "'offset' is not -transform mu"),
     "switch": (lambda a: a.update(normalize_length=7), "'normalize_length' is no switch"),
+    "complex": (lambda a: a.update(psi=np.ones(DIM) * 1j), "'psi' holds complex128; expected num"),
+    "words": (lambda a: a.update(psi=np.array([b"a"] * DIM)), "'psi' holds bytes8; expected num"),
+    "matrix": (
+        lambda a: a.update(mu=np.ones((1, DIM))),
+        r"shape \(1, 16\), expected one dimension",
+    ),
+    "nobody": (lambda a: a.update(psi=np.zeros(DIM)), "all between-speaker variances are 0"),
 }
 
 
@@ -168,6 +220,32 @@ def test_arrays_of_other_shapes_in_pyannotes_files(tmp_path, capsys) -> None:
     (tmp_path / "plda.npz").unlink()
     assert import_model(["--from=pyannote", str(tmp_path), f"{tmp_path}/b"]) == 1
     assert "has no plda.npz" in capsys.readouterr().err
+
+
+def test_a_damaged_npz_is_not_called_hdf5(tmp_path, capsys) -> None:
+    whole = (FOREIGN / "pyannote" / "plda.npz").read_bytes()
+    (tmp_path / "xvec_transform.npz").write_bytes(
+        (FOREIGN / "pyannote" / "xvec_transform.npz").read_bytes()
+    )
+    (tmp_path / "plda.npz").write_bytes(whole[:-30])
+    assert import_model(["--from=pyannote", str(tmp_path), f"{tmp_path}/b"]) == 1
+    assert "plda.npz': cannot be read as npz (" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("source", "word"),
+    [
+        ("wespeaker", "--transform=x"),
+        ("wespeaker", "--normalize-length=false"),
+        ("pyannote", "--plda=x"),
+        ("vbx", "--mean=x"),
+        ("kaldi", "--calibration=x"),
+    ],
+)
+def test_options_that_nobody_would_look_at_are_refused(tmp_path, source, word, capsys) -> None:
+    assert import_model([f"--from={source}", word, f"{tmp_path}/f", f"{tmp_path}/b"]) == 1
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert f"ERROR: {word.split('=')[0]} goes with --from=" in told
 
 
 def test_objects_are_never_loaded(tmp_path, capsys) -> None:
