@@ -45,6 +45,7 @@ class Options(OfRecordings):
 
     def check(self) -> None:
         """Check ranges, and what belongs together."""
+        OfRecordings.check(self)
         check_choice(self, "link", ("auto", "joint", "average"))
         check_not_negative(self, "num_speakers")
         if not 0 < self.prior < 1 or not 0 <= self.across_prior < 1:
@@ -61,6 +62,7 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     from dcaplda.bin.recordings.reading import read_recordings
     from dcaplda.bin.recordings.tables import read_spans
     from dcaplda.runtime.backend import Backend
+    from dcaplda.runtime.bundle.readme import never_calibrated
     from dcaplda.runtime.tables.specifiers import check_output, writing
 
     model_dir, reco2utt, vectors, target = arguments
@@ -68,6 +70,12 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
         check_output(name)
     backend = Backend.load(model_dir, threads=options.threads or None)
     refuse_strict(options, backend.familiarity)
+    by_prior = options.across_prior or not (options.num_speakers or options.reco2num_spk)
+    if by_prior and never_calibrated(backend.info.manifest):
+        log.warning(
+            f"{model_dir}: its scores may not be LLRs, which the threshold of a prior is for; see "
+            "calibrate-scores --bundle, or give the number of speakers"
+        )
     found = read_recordings(options, backend, reco2utt, vectors, log)
     spans = read_spans(options.segments, found)
     speakers = _speakers(options, backend, found)
@@ -89,14 +97,21 @@ def _speakers(
 ) -> dict[str, tuple[str, str]]:
     """Recording and speaker of each utterance, in the order of the recordings."""
     from dcaplda.bin.recordings.tables import read_counts
+    from dcaplda.runtime.errors import InputError
 
     counts = dict.fromkeys(found.members, options.num_speakers)
     if options.reco2num_spk:
         counts = read_counts(options.reco2num_spk, found)
+    for name, count in counts.items():
+        if count > len(found.members[name]):
+            raise InputError(
+                f"recording '{name}': {count} speakers of {len(found.members[name])} utterances; "
+                "each has at least one"
+            )
     threshold = backend.threshold(options.prior)
     labels = [
         one.clusters(threshold, counts.get(name, 0), options.link)
-        for name, one in found.compared(backend, options.own_place)
+        for name, one in found.compared(backend, options.heard_first)
     ]
     table = found.utterances
     rows = [row for own in found.members.values() for row in own]
@@ -129,15 +144,12 @@ def _people(
 
 
 def _write_rttm(
-    target: str, spans: dict[str, tuple[float, float]], speakers: dict[str, tuple[str, str]]
+    target: str, spans: dict[str, tuple[str, float, float]], speakers: dict[str, tuple[str, str]]
 ) -> None:
     from dcaplda.runtime.people.rttm import Turn, write_rttm
     from dcaplda.runtime.tables.specifiers import writing
 
-    turns = sorted(
-        Turn(recording, *spans[utterance], speaker)
-        for utterance, (recording, speaker) in speakers.items()
-    )
+    turns = sorted(Turn(*spans[utterance], speaker) for utterance, (_, speaker) in speakers.items())
     with writing(target) as stream:
         write_rttm(turns, stream)
 

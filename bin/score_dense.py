@@ -39,7 +39,7 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     backend = Backend.load(model_dir, threads=options.threads or None)
     refuse_strict(options, backend.familiarity)
     found = read_recordings(options, backend, reco2utt, vectors, log)
-    compared = found.compared(backend, options.own_place)
+    compared = found.compared(backend, options.heard_first)
     write_matrices(target, ((name, one.llrs()) for name, one in compared))
     say_unknown(backend.familiarity, log)
     log.info(f"compared {len(found.utterances.ids)} utterances of {len(found.members)} recordings")

@@ -23,7 +23,7 @@ class Recordings:
     utterances: Utterances
     members: dict[str, list[int]]
 
-    def compared(self, backend: Backend, own_place: bool) -> Iterator[tuple[str, Recording]]:
+    def compared(self, backend: Backend, own_place: bool | None) -> Iterator[tuple[str, Recording]]:
         """Each recording, ready to be scored or clustered."""
         table = self.utterances
         for name, rows in self.members.items():

@@ -20,14 +20,20 @@ def read_counts(reco2num_spk: str, found: Recordings) -> dict[str, int]:
     return {name: int(told[name]) for name in found.members}
 
 
-def read_spans(segments: str, found: Recordings) -> dict[str, tuple[float, float]]:
-    """Start and length of each utterance in its recording; nothing where no table is named."""
+def read_spans(segments: str, found: Recordings) -> dict[str, tuple[str, float, float]]:
+    """Recording of each utterance, start and length in it; nothing where no table is named.
+
+    The recording is that of the table, which is what its times are of: what is clustered together
+    may be a group of recordings.
+    """
     if not segments:
         return {}
-    spans = {it.utterance: (it.start, it.end - it.start) for it in read_segments(segments)}
+    spans = {
+        it.utterance: (it.recording, it.start, it.end - it.start) for it in read_segments(segments)
+    }
     for row in (row for own in found.members.values() for row in own):
         utterance = found.utterances.ids[row]
-        if not math.isfinite(spans.get(utterance, (0.0, math.inf))[1]):
+        if not math.isfinite(spans.get(utterance, ("", 0.0, math.inf))[2]):
             raise InputError(
                 f"'{segments}': '{utterance}' has no start and end in it; RTTM needs both"
             )

@@ -19,6 +19,7 @@ from dcaplda.eval.metrics.scalars import cllr, min_cllr_lin
 from dcaplda.runtime import Backend
 from dcaplda.runtime.adaptation import moved_voiceprints
 from dcaplda.runtime.errors import InputError
+from dcaplda.runtime.joint.layout import PLACE_AT
 from dcaplda.runtime.joint.rows import Sides
 from dcaplda.runtime.several import merged_voiceprints, offsets_to_groups
 from dcaplda.runtime.tables.text_tables import read_lists
@@ -30,7 +31,7 @@ def left(parent: Backend, adapted: Backend, rows: np.ndarray) -> np.ndarray:
     """Voiceprints as if the place had been known when they were made, and moved nothing."""
     sides = parent.joint.sides(rows)
     conditions = sides.conditions.copy()
-    conditions[:, -1] = adapted.joint.scorer.known
+    conditions[:, PLACE_AT] = adapted.joint.scorer.ease, adapted.joint.scorer.known
     return adapted.joint.rows(Sides(sides.x, sides.count, sides.spread, conditions))
 
 
