@@ -10,7 +10,7 @@ from dcaplda.export.bundle_writer import export_model
 from dcaplda.runtime import Backend
 from dcaplda.train.model import backend as torch_model
 from dcaplda.train.model.config import ModelConfig
-from dcaplda.train.start.plda import plda_form
+from dcaplda.train.plda.form import plda_form
 
 
 def paper_model(variant: str, seed: int = 0) -> torch_model.Backend:

@@ -76,6 +76,8 @@ def steps() -> list[tuple[str, ...]]:
         for balance in ("domain", "flat")
     }
     batches = {balance: walker.next_batch() for balance, walker in walkers.items()}
+    # By itself first: the optimizer lets all that follows keep its memory, this one too.
+    alone = best_of({"full": plain_step(data, batches["domain"].rows)}, rounds=7)["full"]
     optimizer = Optimizer(paper_model("d-plda-dsd"), data, ObjectiveSection(), CPU)
     optimizer.set_rate(1e-9)
     best = best_of(
@@ -88,13 +90,14 @@ def steps() -> list[tuple[str, ...]]:
         rounds=15,
     )
     ours = best["domain"] + best["draw"]
-    ratio = best["full"] / best["domain"]
     rows += [
-        ("full matrix of trials, autograd", f"{best['full'] * 1e3:.1f} ms", ""),
+        ("full matrix of trials, autograd", f"{alone * 1e3:.1f} ms", ""),
+        ("  in memory that is kept, as ours", f"{best['full'] * 1e3:.1f} ms", ""),
         (
             "step, balanced by domain",
             f"{best['domain'] * 1e3:.1f} ms",
-            f"{ratio:.1f} x faster (at least 5, aim 10)",
+            f"{alone / best['domain']:.1f} x faster (at least 5, aim 10); "
+            f"{best['full'] / best['domain']:.1f} x with kept memory",
         ),
         ("step, flat", f"{best['flat'] * 1e3:.1f} ms", ""),
         ("drawing a batch", f"{best['draw'] * 1e3:.1f} ms", ""),

@@ -48,9 +48,19 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     # Only now: what cannot be read leaves no new gallery behind.
     keep = True if options.keep_embeddings else None
     with Gallery.open(target, backend, keep_embeddings=keep) as gallery:
+        if not gallery.keep_embeddings and _has_embeddings(found) and not options.utt2spk:
+            log.warning(
+                f"'{gallery.path}' keeps no embeddings: those of '{source}' are left out, and "
+                "another model cannot take it over; --keep-embeddings keeps them"
+            )
         gallery.add_many(found.speakers, found.tags)
         log.info(f"added {len(found.speakers)} speakers; '{gallery.path}' has {len(gallery)}")
     return 0
+
+
+def _has_embeddings(found: "Tables") -> bool:
+    utterances = (it for _, speaker in found.speakers for it in speaker.utterances)
+    return any(it.embedding is not None for it in utterances)
 
 
 def _from_table(options: Options, source: str, backend: "Backend", log: Log) -> "Tables":

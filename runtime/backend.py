@@ -103,7 +103,7 @@ class Backend:
 
         With `groups`, numbers 0 to G-1 of each row, the inputs of a group's utterances are
         averaged before any second-order term and the result is (G, K). `extra` holds what
-        info.voiceprint_inputs names. `ids` are used in error messages.
+        info.voiceprint_inputs names, 1 for each row if left out. `ids` are used in error messages.
         """
         matrix = checks.embeddings(embeddings, "embeddings", self.info.embedding_dim, ids)
         count = len(matrix)
@@ -452,9 +452,10 @@ class Backend:
             raise InputError(f"'{unknown[0]}' is not an input of this model")
         inputs = {}
         for name in self.info.voiceprint_inputs:
-            if name not in given:
-                raise InputError(f"'{name}' is missing; this model needs it for each row")
-            inputs[name] = checks.counts(given[name], name, count)
+            # A row is one utterance, unless somebody tells that it is a mean of several.
+            told = given.get(name)
+            told = np.ones(count, np.float32) if told is None else told
+            inputs[name] = checks.counts(told, name, count)
         return inputs
 
     def _rows(

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from dcaplda.runtime import checks
 from dcaplda.runtime.adaptation import refuse_one_voice
 from dcaplda.runtime.errors import InputError
-from dcaplda.runtime.joint.layout import LENGTHS_AT
+from dcaplda.runtime.joint.layout import LENGTHS_AT, PLACE_AT
 from dcaplda.runtime.joint.place import adapted
 from dcaplda.runtime.joint.rows import JointModel, Sides, joined_sides
 from dcaplda.runtime.several import joint_needed, session_numbers
@@ -197,7 +197,7 @@ class Places:
             scorer = self.models[current].scorer
             x[chosen] = scorer.projected(matrix[chosen])
             conditions[chosen, LENGTHS_AT] = scorer.lengths(matrix[chosen])
-            conditions[chosen, -1] = scorer.knowledge(matrix[chosen])
+            conditions[np.ix_(chosen, PLACE_AT)] = scorer.place_conditions(matrix[chosen])
         made = Sides(x, singles.count, singles.spread, conditions)
         if groups is None:
             return PlacedSides(made, place)

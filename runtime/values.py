@@ -28,6 +28,9 @@ LONGEST_ID = 4096
 # text can hold.
 _NO_ID = re.compile(r"[\x00-\x20\x7f-\x9f\ud800-\udfff]")
 
+# What a word of a table does not hold, and the sign that stands for it.
+_ENCODED = re.compile(r"[%\s]")
+
 
 def shown(value: Any) -> str:
     """A value as a message has it: short, whatever it is."""
@@ -125,5 +128,28 @@ def word(name: Any, what: str) -> str:
     if not is_word(name):
         raise InputError(
             f"{what} {shown(name)}: expected one word without blanks and control characters"
+        )
+    return str(name)
+
+
+def is_speaker_id(name: Any) -> bool:
+    """Whether a gallery can hold this id: a word, or a name with blanks inside."""
+    return isinstance(name, str) and is_word(name.replace(" ", "_")) and name == name.strip(" ")
+
+
+def as_word(name: str) -> str:
+    """The one word that stands for a speaker's name in tables and RTTM; most names are their own.
+
+    As in addresses of the web: a blank is %20.
+    """
+    return _ENCODED.sub(lambda m: "".join(f"%{byte:02X}" for byte in m[0].encode()), name)
+
+
+def speaker_id(name: Any) -> str:
+    """An id of a gallery's speaker; names of people have blanks."""
+    if not is_speaker_id(name):
+        raise InputError(
+            f"speaker id {shown(name)}: expected a name without control characters and without "
+            "blanks around it"
         )
     return str(name)

@@ -40,3 +40,10 @@ def add_speaker(task: tuple[str, str, str, np.ndarray]) -> float:
     with Gallery.open(path, Backend.load(directory, threads=1)) as gallery:
         gallery.add(name, row)
         return time.monotonic()
+
+
+def listed(task: tuple[str, str]) -> list[str]:
+    """The ids of a gallery."""
+    directory, path = task
+    with Gallery.open(path, Backend.load(directory, threads=1), create=False) as gallery:
+        return list(gallery)

@@ -8,7 +8,7 @@ from random_models import random_model
 
 from dcaplda.export.bundle_writer import export_model
 from dcaplda.runtime import Backend
-from dcaplda.train.start.plda import plda_form
+from dcaplda.train.plda.form import plda_form
 
 EMBEDDING, AXES = 40, 30
 

@@ -1,10 +1,13 @@
 """Fixtures shared by the tests: seeds, random models, exported bundles."""
 
 import os
+import signal
 
 # Two test workers on two cores: numeric libraries must not start threads of their own.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"):
     os.environ.setdefault(variable, "1")
+# A shell's background job is deaf to Ctrl-C, and so would be the children that tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402

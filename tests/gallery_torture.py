@@ -172,7 +172,11 @@ def torture(
     server: Server | None = None,
 ) -> str:
     """Run, kill, check; returns a line of figures, or raises what was found wrong."""
-    address = server.url("postgres", gallery="tortured") if server is not None else ""
+    address = (
+        server.url("postgres", gallery="tortured", files=f"{path}-files")
+        if server is not None
+        else ""
+    )
     falls = 0
     backend = Backend.load(directory, threads=1)
     context = multiprocessing.get_context("fork")

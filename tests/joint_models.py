@@ -19,17 +19,22 @@ CORRELATION = 0.1
 
 
 def joint_torch_model(
-    seed: int = 0, correlation: float = CORRELATION, variant: str = "plda-dd"
+    seed: int = 0,
+    correlation: float = CORRELATION,
+    variant: str = "plda-dd",
+    recordings: bool = False,
 ) -> Backend:
     """Every parameter matters; strangers rarely pass for one person, LLRs stay within 200."""
-    model = random_model(variant, seed, joint=True, duration_feature="log")
+    model = random_model(variant, seed, joint=True, duration_feature="log", recordings=recordings)
     generator = torch.Generator().manual_seed(seed + 1000)
     score = model.plda
     assert isinstance(score, AxisScore)
     with torch.no_grad():
         score.turn.mul_(2.0)
         score.centre.mul_(0.3)
-        for form in (model.scale_dur, model.shift_dur, model.scale_across, model.shift_across):
+        forms = [model.scale_dur, model.shift_dur, model.scale_across, model.shift_across]
+        forms += [model.scale_within, model.shift_within] if recordings else []
+        for form in forms:
             for part in (form.cross, form.auto, form.linear):
                 part.mul_(0.2)
         score.correlation.fill_(correlation)
@@ -38,6 +43,8 @@ def joint_torch_model(
         score.length.fill_(2.0)
         score.usual.copy_(torch.tensor([1.5, 1.1]))
         score.reach.copy_(torch.tensor([0.2, 2.5]))
+        score.usual_ease.fill_(-1.0)
+        score.reach_ease.fill_(0.7)
     return model
 
 
@@ -46,8 +53,18 @@ def joint_model(seed: int = 0, correlation: float = CORRELATION) -> JointModel:
     return joint_model_of(model, compile_backend(model))
 
 
-def joint_bundle(directory: Path, seed: int = 0) -> Path:
-    export_model(joint_torch_model(seed), directory)
+def joint_bundle(
+    directory: Path, seed: int = 0, recordings: bool = False, calibrated: bool = True
+) -> Path:
+    """Without calibration the LLR is the score: a random one may turn any order round."""
+    model = joint_torch_model(seed, recordings=recordings)
+    if not calibrated:
+        with torch.no_grad():
+            for form, offset in ((model.scale_dur, 1.0), (model.shift_dur, 0.0)):
+                for part in (form.cross, form.auto, form.linear):
+                    part.zero_()
+                form.offset.fill_(offset)
+    export_model(model, directory)
     return directory
 
 
@@ -81,8 +98,9 @@ def single_sides(scorer: JointScorer, embeddings: np.ndarray, seconds: np.ndarra
     """Utterances as sides of one each, in float64 and without any graph."""
     count = len(embeddings)
     features = np.log(seconds.astype(np.float64))
+    ease, known = scorer.place_conditions(embeddings).T
     conditions = np.column_stack(
-        [features, scorer.lengths(embeddings), np.zeros(count), scorer.knowledge(embeddings)]
+        [features, scorer.lengths(embeddings), ease, np.zeros(count), known]
     )
     return Sides(scorer.projected(embeddings), np.ones(count), np.ones(count), conditions)
 
@@ -96,7 +114,7 @@ def one_side(joint: JointModel, embeddings: np.ndarray, seconds: np.ndarray) -> 
 def density_llr(model: Backend, scorer: JointScorer, enroll: tuple, test: tuple) -> float:
     """LLR of two speakers' utterances from Gaussian densities of all values, then eq. 16.
 
-    Of `scorer` only what a place changes is taken: bias, centre, offset variance and `known`.
+    Of `scorer` only what a place changes is taken: bias, centre, offset variance, ease and `known`.
     """
     score = model.plda
     assert isinstance(score, AxisScore)
@@ -129,6 +147,7 @@ def density_llr(model: Backend, scorer: JointScorer, enroll: tuple, test: tuple)
                 [
                     np.log(seconds.astype(np.float64)).mean(),
                     *lengths[side == number].mean(axis=0),
+                    scorer.ease,
                     np.log(len(seconds)),
                     scorer.known,
                 ]

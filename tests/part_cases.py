@@ -40,6 +40,7 @@ class PartCase:
             (folder / name).mkdir()
         self.scores = folder / "scores"
         self.parts = folder / "scores.parts"
+        self.heads: list[subprocess.Popen] = []
 
     def command(self, *options: str, trials: str = "trials", out: str = "scores") -> list[str]:
         words = [sys.executable, str(ROOT / "bin" / "_checkout.py"), "score-trials"]
@@ -54,7 +55,7 @@ class PartCase:
         return said
 
     def start(self, *options: str, **changed: str) -> subprocess.Popen:
-        return subprocess.Popen(
+        head = subprocess.Popen(
             self.command(*options, **changed),
             cwd=self.folder,
             env=self.env,
@@ -62,6 +63,16 @@ class PartCase:
             stderr=subprocess.STDOUT,
             text=True,
         )
+        self.heads.append(head)
+        return head
+
+    def close(self) -> None:
+        """After a test, also one that failed: nobody waits any more."""
+        self.release()
+        for head in self.heads:
+            if head.poll() is None:
+                head.terminate()
+                head.communicate()
 
     def whole(self) -> bytes:
         """The scores of one run."""

@@ -69,13 +69,15 @@ MAY_IMPORT = {
     "train.model": "runtime.ground",
     "train.recipe": "runtime.ground runtime.tables.formats train.model",
     "train.data": "runtime.ground runtime.tables train.recipe",
-    "train.start": "runtime.ground runtime.joint eval.metrics train.model train.recipe train.data",
+    "train.plda": "runtime.ground train.recipe train.data",
+    "train.start": "runtime.ground runtime.joint eval.metrics train.model train.recipe train.data "
+    "train.plda",
     "train.selection": "runtime.ground runtime.tables runtime.trials eval.metrics "
     "train.model train.recipe",
-    "train.steps": "runtime.ground eval.metrics train.model train.recipe train.data train.start "
+    "train.steps": "runtime.ground eval.metrics train.model train.recipe train.data train.plda "
     "train.selection",
-    "train.auto": "runtime.ground eval.metrics train.model train.recipe train.data train.start "
-    "train.steps",
+    "train.auto": "runtime.ground eval.metrics train.model train.recipe train.data train.plda "
+    "train.start train.steps",
     "train": "runtime.ground eval.verdict eval.report train.model train.recipe train.data "
     "train.start train.selection train.steps train.auto",
     "export.graphs": "runtime.ground runtime.joint train.model",

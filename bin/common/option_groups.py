@@ -177,9 +177,20 @@ class Embeddings(Speakers, Tables):
 class OfRecordings(Tables):
     """Embeddings of the utterances of recordings."""
 
-    own_place: bool = option(
-        False, "hear a recording's own utterances as its place first (joint models)"
+    own_place: str = option(
+        "auto",
+        "true: hear a recording's own utterances as its place first (joint models); auto: where "
+        "the model was trained for recordings",
     )
+
+    def check(self) -> None:
+        """Yes, no, or what the model is for."""
+        check_choice(self, "own_place", ("auto", "true", "false"))
+
+    @property
+    def heard_first(self) -> bool | None:
+        """`own_place` as the runtime takes it; None: by the model."""
+        return None if self.own_place == "auto" else self.own_place == "true"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -78,19 +78,23 @@ def _facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _limits(manifest: Mapping[str, Any]) -> list[str]:
-    training = _table(manifest.get("training"))
     known = manifest.get("familiarity")
     lines = []
     if _table(known).get("seconds"):
         lines.append("Inputs outside of what training saw are scored with a warning.")
     else:
         lines.append("It does not know what training saw, so it cannot warn of unlike inputs.")
-    if not training and not _table(manifest.get("calibration")):
+    if never_calibrated(manifest):
         lines.append(
             "Its scores may not be calibrated: `calibrate-scores --bundle` makes them LLRs."
         )
     lines.append("An LLR holds as far as what is scored is like what it was trained on.")
     return lines
+
+
+def never_calibrated(manifest: Mapping[str, Any]) -> bool:
+    """Whether nobody knows that its scores are LLRs: not trained here, and not calibrated."""
+    return not any(_table(manifest.get(key)) for key in ("training", "calibration"))
 
 
 def _shape(manifest: Mapping[str, Any]) -> str:

@@ -5,12 +5,13 @@ log odds of two segments being of one speaker: a number that follows from a prio
 """
 
 from collections.abc import Callable
+from dataclasses import fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dcaplda.runtime.errors import InputError
-from dcaplda.runtime.joint.rows import JointModel, Sides, joined_sides
+from dcaplda.runtime.joint.rows import JointModel, Sides
 
 Labels = NDArray[np.int64]
 Matrix = NDArray[np.float64]
@@ -34,15 +35,18 @@ def average_link(llrs: NDArray[np.floating], threshold: float, count: int = 0) -
 
 def by_the_book(model: JointModel, sides: Sides, threshold: float, count: int = 0) -> Labels:
     """Clusters by the LLR of all utterances of the one and all of the other; one side each."""
-    clusters = [sides.take([row]) for row in range(len(sides))]
+    clusters = Sides(*(np.array(getattr(sides, field.name)) for field in fields(Sides)))
+    alive = np.ones(len(sides), np.bool_)
 
     def joined(kept: int, gone: int, matrix: Matrix) -> Matrix:
-        both = joined_sides([clusters[kept], clusters[gone]])
-        clusters[kept] = model.merged(both, np.zeros(2, np.int64), 1)
-        everybody = joined_sides(clusters)
-        there = model.llrs(clusters[kept], everybody)[0]
-        back = model.llrs(everybody, clusters[kept])[:, 0]
-        return 0.5 * (there + back)
+        one = model.merged(clusters.take([kept, gone]), np.zeros(2, np.int64), 1)
+        for field in fields(Sides):
+            getattr(clusters, field.name)[kept] = getattr(one, field.name)[0]
+        alive[gone] = False
+        # One direction: the LLR of two sides is that of the two exchanged.
+        row = np.full(len(alive), -np.inf)
+        row[alive] = model.llrs(one, clusters.take(alive))[0]
+        return row
 
     return _clustered(_symmetric(model.llrs(sides, sides)), threshold, count, joined)
 

@@ -2,7 +2,8 @@
 
 A recording is a place of its own: one microphone, one room. Its utterances, of whoever they are,
 tell of that place what unlabelled utterances always tell (docs/adaptation.md), so a joint model can
-be moved to it before it compares them.
+be moved to it before it compares them. It may also have a calibration of its own for utterances of
+one session (model.recordings), which agree more than those of two days.
 """
 
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from dcaplda.runtime.adaptation import seems_one_voice
 from dcaplda.runtime.backend import Backend
 from dcaplda.runtime.clustering.linkage import Labels, average_link, by_the_book
 from dcaplda.runtime.errors import InputError
+from dcaplda.runtime.joint.layout import LENGTHS_AT, PLACE_AT
 from dcaplda.runtime.joint.place import adapted
 from dcaplda.runtime.joint.rows import JointModel, Sides
 from dcaplda.runtime.joint.scorer import JointScorer
@@ -35,7 +37,9 @@ class Recording:
 
     def llrs(self) -> Float32:
         """Every utterance with every other; (n, n)."""
-        if self.moved and self.model is not None and self.sides is not None:
+        # Graphs compare as any two utterances of a place, and know nothing of this one.
+        own = self.model is not self.backend.joint
+        if own and self.model is not None and self.sides is not None:
             return self.model.llrs(self.sides, self.sides).astype(np.float32)
         return self.backend.compare(self.voiceprints, self.voiceprints)
 
@@ -61,10 +65,13 @@ def recording(
     backend: Backend,
     embeddings: ArrayLike,
     seconds: ArrayLike | None,
-    own_place: bool = False,
+    own_place: bool | None = None,
     ids: list[str] | None = None,
 ) -> Recording:
-    """The utterances (n, D) of a recording; `own_place`: they are heard as its place first."""
+    """The utterances (n, D) of a recording; `own_place`: they are heard as its place first.
+
+    None: they are, where the model was trained for recordings and is of no other place.
+    """
     matrix = np.asarray(embeddings)
     rows = backend.voiceprints(matrix, seconds, ids=ids)
     joint = backend.joint
@@ -76,6 +83,8 @@ def recording(
             )
         return Recording(backend, rows)
     sides = joint.sides(rows)
+    if own_place is None:
+        own_place = joint.within is not None and joint.scorer.known == 0
     if own_place and joint.scorer.known > 0:
         raise InputError(f"{backend.directory}: is adapted already; give the bundle it was made of")
     if own_place:
@@ -83,14 +92,18 @@ def recording(
         # One voice does not tell what is the place's and what is its own.
         if not seems_one_voice(len(matrix), scorer.heard):
             return Recording(
-                backend, rows, joint.adapted(scorer), _moved(sides, scorer, matrix), True
+                backend,
+                rows,
+                joint.of_recording().adapted(scorer),
+                _moved(sides, scorer, matrix),
+                True,
             )
-    return Recording(backend, rows, joint, sides)
+    return Recording(backend, rows, joint.of_recording(), sides)
 
 
 def _moved(sides: Sides, scorer: JointScorer, embeddings: NDArray[np.floating]) -> Sides:
     """What stands behind single utterances at the place of `scorer`."""
     conditions = sides.conditions.copy()
-    conditions[:, -4:-2] = scorer.lengths(embeddings)
-    conditions[:, -1] = scorer.knowledge(embeddings)
+    conditions[:, LENGTHS_AT] = scorer.lengths(embeddings)
+    conditions[:, PLACE_AT] = scorer.place_conditions(embeddings)
     return replace(sides, x=scorer.projected(embeddings), conditions=conditions)

@@ -19,9 +19,10 @@ from dcaplda.runtime.joint.terms import Array
 
 TAIL = 2
 """Columns of the count and of the spread."""
-LENGTHS_AT = slice(-2 - LENGTHS, -2)
-"""Of a side's conditions: durations come first, then the lengths of its embeddings, the logarithm
-of the number of utterances, and how well the place is known."""
+LENGTHS_AT = slice(-3 - LENGTHS, -3)
+PLACE_AT = [-3, -1]
+"""Of a side's conditions: durations come first, then the lengths of its embeddings, the ease of its
+place, the logarithm of the number of utterances, and how well the place is known."""
 BIAS, AXES, FACTORS, HALF = "joint.bias", "joint.axes", "joint.factors", "joint.half"
 """Names of constants in graphs: of the model before any place,"""
 GATE, KNOWN, SHIFT, CENTRE = "joint.gate", "joint.known", "joint.shift", "joint.centre"
@@ -77,7 +78,8 @@ def place_constants(scorer: JointScorer) -> dict[str, NDArray[np.float32]]:
     """What graphs have of a scorer, by name, as they use it.
 
     A graph works as the scorer before any place does. An utterance that sounds of the place brings
-    k = known, any other k = 0, and k times the constants from SHIFT on is what the place changes.
+    k = (ease, known), any other 0, and k times the constants from SHIFT on is what the place
+    changes; the ease itself changes nothing but calibration.
     """
     home = scorer.elsewhere
     here, there = _score_constants(scorer), _score_constants(home)
@@ -93,14 +95,19 @@ def place_constants(scorer: JointScorer) -> dict[str, NDArray[np.float32]]:
         HALF: np.array([there[1], 1.0]),
         f"{GATE}.weight": gate[:, None],
         f"{GATE}.bias": np.array([-scorer.edge]),
-        KNOWN: np.array([scorer.known]),
-        SHIFT: share * (scorer.bias - home.bias)[None],
-        CENTRE: share * (home.centre - scorer.centre)[None],
-        SCORE: share * (here[0] - there[0])[None],
-        ALONE: np.array([[1.0, 0.0], [share * (here[1] - there[1]), 0.0]]),
+        KNOWN: np.array([scorer.ease, scorer.known]),
+        SHIFT: _by_known(share * (scorer.bias - home.bias)),
+        CENTRE: _by_known(share * (home.centre - scorer.centre)),
+        SCORE: _by_known(share * (here[0] - there[0])),
+        ALONE: np.array([[1.0, 0.0], [0.0, 0.0], [share * (here[1] - there[1]), 0.0]]),
         QUADRATICS: sums.T * scorer.length**2,
     }
     return {name: np.ascontiguousarray(value, np.float32) for name, value in found.items()}
+
+
+def _by_known(change: Array) -> Array:
+    """Rows for k = (ease, known)."""
+    return np.stack([np.zeros_like(change), change])
 
 
 def _score_constants(scorer: JointScorer) -> tuple[Array, float]:

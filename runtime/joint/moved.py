@@ -12,7 +12,7 @@ of its direction and of their usual |w|; how far they agree, the length of the m
 
 import numpy as np
 
-from dcaplda.runtime.joint.layout import LENGTHS_AT
+from dcaplda.runtime.joint.layout import LENGTHS_AT, PLACE_AT
 from dcaplda.runtime.joint.rows import Sides
 from dcaplda.runtime.joint.scorer import JointScorer
 from dcaplda.runtime.joint.terms import Array
@@ -33,7 +33,7 @@ def moved_sides(parent: JointScorer, adapted: JointScorer, sides: Sides) -> Side
     far = parent.reach[-1]
     told = np.clip(np.log(there) - usual, -far, far)
     conditions[inside, LENGTHS_AT.stop - 1] = told[inside]
-    conditions[:, -1] = adapted.known * inside
+    conditions[:, PLACE_AT] = inside[:, None] * np.array([adapted.ease, adapted.known])
     moved = np.where(inside[:, None], x * agreement[:, None], sides.x)
     return Sides(moved, sides.count, sides.spread, conditions)
 

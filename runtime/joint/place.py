@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dcaplda.runtime.joint.scorer import JointScorer, quadratic_basis
+from dcaplda.runtime.joint.scorer import JointScorer, form_scores, quadratic_basis
 from dcaplda.runtime.joint.terms import Array
 
 SHIFT = 0.6
@@ -24,6 +24,10 @@ LEAST_SCATTER = 0.25
 """Of what the model says of people's scatter towards a place; a few voices may show less."""
 MOST_PAIRED = 1000
 """Utterances whose pairs are looked at; more tell nothing new of how often people return."""
+EASE_REACH = 2.0
+"""Standard deviations of a place's ease from the usual that calibration is told of."""
+FEWEST_PAIRED = 5
+"""Utterances from which on their pairs tell how hard a place is; training has no smaller pools."""
 
 
 def shared_pairs(scorer: JointScorer, x: Array) -> float:
@@ -92,7 +96,7 @@ def posterior(scorer: JointScorer, embeddings: NDArray[np.floating]) -> JointSco
     moved = replace(scorer, bias=scorer.bias - scorer.weight @ shift)
     found = moved.centred(pool).mean(axis=0)
     gate, edge = _gate(scorer, x, known)
-    return replace(
+    placed = replace(
         moved,
         centre=scorer.centre + evidence * left * found,
         offset=left,
@@ -103,6 +107,22 @@ def posterior(scorer: JointScorer, embeddings: NDArray[np.floating]) -> JointSco
         parent_bias=scorer.bias,
         parent_centre=scorer.centre,
     )
+    return replace(placed, ease=_ease(placed, pool))
+
+
+def _ease(placed: JointScorer, pool: Array) -> float:
+    """`ease` of a scorer of the place that the pool (n, D) is of.
+
+    The target trials of a place decide which threshold it needs, and people who return are target
+    trials that nobody labelled. All utterances count as of the place.
+    """
+    if len(pool) < FEWEST_PAIRED:
+        return 0.0
+    x = replace(placed, gate=None).projected(_few(pool))
+    scores = form_scores(placed.terms(), x, x)
+    np.fill_diagonal(scores, -np.inf)
+    found = float(np.quantile(scores.max(axis=1), 0.75)) - placed.usual_ease
+    return float(np.clip(found, -placed.reach_ease, placed.reach_ease))
 
 
 def _gate(scorer: JointScorer, x: Array, known: float) -> tuple[Array, float]:

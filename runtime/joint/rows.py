@@ -25,6 +25,7 @@ from dcaplda.runtime.joint.terms import Array, Terms
 
 Float32 = NDArray[np.float32]
 _ACROSS = ("scale_across", "shift_across")
+_WITHIN = ("scale_within", "shift_within")
 _FORM = ("basis", "weights", "auto", "linear", "half")
 
 
@@ -98,6 +99,8 @@ class JointModel:
     shift: CalibrationForm
     across: tuple[CalibrationForm, CalibrationForm] | None = None
     """Scale and shift of trials between two places; None: those of one place serve."""
+    within: tuple[CalibrationForm, CalibrationForm] | None = None
+    """Scale and shift of utterances of one recording; None: those of one place serve."""
 
     @property
     def layout(self) -> Layout:
@@ -277,6 +280,12 @@ class JointModel:
         llrs: Array = alpha * scores + shift.pair_values(enroll.conditions, test.conditions)
         return finite_llrs(llrs)
 
+    def of_recording(self) -> "JointModel":
+        """The model for utterances that are all of one recording."""
+        if self.within is None:
+            return self
+        return replace(self, scale=self.within[0], shift=self.within[1])
+
     def adapted(self, scorer: JointScorer) -> "JointModel":
         """The same calibration with the scorer of a place."""
         return replace(self, scorer=scorer)
@@ -287,6 +296,8 @@ class JointModel:
         forms = {"scale": self.scale, "shift": self.shift}
         if self.across is not None:
             forms |= dict(zip(_ACROSS, self.across, strict=True))
+        if self.within is not None:
+            forms |= dict(zip(_WITHIN, self.within, strict=True))
         for name, form in forms.items():
             found |= {f"{name}.{key}": np.asarray(getattr(form, key)) for key in _FORM}
         return found
@@ -295,9 +306,9 @@ class JointModel:
 def read_joint(arrays: Mapping[str, Any], place: str) -> JointModel:
     """A model from stored arrays, checked."""
     scorer = read_scorer(arrays, place)
-    forms = []
-    between_places = _ACROSS if f"{_ACROSS[0]}.basis" in arrays else ()
-    for name in ("scale", "shift", *between_places):
+    forms = {}
+    further = [names for names in (_ACROSS, _WITHIN) if f"{names[0]}.basis" in arrays]
+    for name in ("scale", "shift", *(name for names in further for name in names)):
         try:
             found = {key: np.asarray(arrays[f"{name}.{key}"], np.float64) for key in _FORM}
         except (KeyError, ValueError, TypeError) as error:
@@ -307,9 +318,12 @@ def read_joint(arrays: Mapping[str, Any], place: str) -> JointModel:
         shapes |= {"weights": (size,), "half": ()}
         if any(found[k].shape != s or not np.isfinite(found[k]).all() for k, s in shapes.items()):
             raise BundleError(f"{place}: '{name}' has a wrong size or value; export again")
-        forms.append(CalibrationForm(**{**found, "half": float(found["half"])}))  # type: ignore[arg-type]
-    sizes = {len(form.linear) for form in forms}
+        forms[name] = CalibrationForm(**{**found, "half": float(found["half"])})  # type: ignore[arg-type]
+    sizes = {len(form.linear) for form in forms.values()}
     if len(sizes) > 1 or min(sizes) < 3:
         raise BundleError(f"{place}: 'scale' and 'shift' do not belong together; export again")
-    across = (forms[2], forms[3]) if len(forms) == 4 else None
-    return JointModel(scorer, forms[0], forms[1], across)
+    across, within = (
+        (forms[names[0]], forms[names[1]]) if names in further else None
+        for names in (_ACROSS, _WITHIN)
+    )
+    return JointModel(scorer, forms["scale"], forms["shift"], across, within)

@@ -64,8 +64,16 @@ class JointScorer:
     reach: Array
     """How far those logarithms may lie from the usual, (2,): beyond what training saw, calibration
     is told the farthest that it knows."""
+    usual_ease: float = 0.0
+    """Ease of the places that training held out (see `ease`)."""
+    reach_ease: float = np.inf
+    """How far a place's ease may lie from it."""
     known: float = 0.0
     """How well the place is known, from 0 to below 1: what calibration is told."""
+    ease: float = 0.0
+    """How well people who return are recognized in the utterances heard, over the usual: the raw
+    score of an utterance with its best partner, upper quartile. Calibration is told, since places
+    differ in how hard they are; 0 where too little was heard."""
     heard: float = 0.0
     """Effective number of people that it is known from."""
     gate: Array | None = None
@@ -87,6 +95,7 @@ class JointScorer:
             centre=self.parent_centre,
             offset=self.prior_offset,
             known=0.0,
+            ease=0.0,
             heard=0.0,
             gate=None,
         )
@@ -99,10 +108,9 @@ class JointScorer:
         found: NDArray[np.bool_] = w @ self.gate > self.edge * np.linalg.norm(w, axis=1)
         return found
 
-    def knowledge(self, embeddings: NDArray[np.floating]) -> Array:
-        """How well the place of each utterance is known, (n,)."""
-        told: Array = self.known * self.inside(embeddings).astype(np.float64)
-        return told
+    def place_conditions(self, embeddings: NDArray[np.floating]) -> Array:
+        """What calibration is told of the place of each utterance: its ease and `known`; (n, 2)."""
+        return self.inside(embeddings)[:, None] * np.array([self.ease, self.known])
 
     def _by_place(
         self, embeddings: NDArray[np.floating], values: "Callable[[JointScorer, Array], Array]"
@@ -236,7 +244,8 @@ def read_scorer(arrays: Any, place: str) -> JointScorer:
     shapes |= {"turn": (rank, rank), "embedding_mean": (dim,), "weight": (rank, dim)}
     shapes |= {"usual": (LENGTHS,), "reach": (LENGTHS,)}
     shapes |= {name: (rank,) for name in PLACE if name in found}
-    numbers = ("correlation", "same_score", "length", "known", "heard", "edge")
+    of_model = "correlation", "same_score", "length", "usual_ease", "reach_ease"
+    numbers = (*of_model, "known", "ease", "heard", "edge")
     shapes |= {name: () for name in numbers}
     shapes["quadratics"] = (len(np.atleast_1d(found["quadratics"])), rank)
     for name, shape in shapes.items():
@@ -249,7 +258,8 @@ def read_scorer(arrays: Any, place: str) -> JointScorer:
         raise BundleError(f"{place}: 'correlation' or 'known' is not from 0 to below 1")
     if (found["known"] > 0) != (len(found.keys() & PLACE) == len(PLACE)):
         raise BundleError(f"{place}: a part of what adaptation leaves is missing; adapt again")
-    if not found["length"] > 0 or not (found["reach"] >= 0).all():
+    far = found["reach"].min(), found["reach_ease"]
+    if not found["length"] > 0 or min(far) < 0:
         raise BundleError(f"{place}: 'length' or 'reach' is below what it can be")
     scalars = {name: float(found.pop(name)) for name in numbers}
     return JointScorer(**found, **scalars)  # type: ignore[arg-type]

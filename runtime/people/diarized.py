@@ -9,11 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dcaplda.runtime.decision import bayes_threshold
+from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.people.assignment import best_assignment
-from dcaplda.runtime.people.names import as_name
+from dcaplda.runtime.values import shown
 
 if TYPE_CHECKING:
+    from dcaplda.runtime.backend import Backend
     from dcaplda.runtime.gallery.speakers import Gallery
+    from dcaplda.runtime.verification import Speaker
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ def name_speakers(
     """
     backend = gallery.backend
     needed = bayes_threshold(prior, cost_miss, cost_fa) + math.log(max(len(gallery), 1))
-    probes = [backend.enroll(embedding, seconds) for embedding, seconds in speakers.values()]
+    probes = [_probe(backend, label, *told) for label, told in speakers.items()]
     # Of so many names that each may be taken by another, the one that is left is among the best.
     matches = gallery.search_many(probes, len(probes)) if probes and len(gallery) else []
     names = list(dict.fromkeys(match.speaker for found in matches for match in found))
@@ -58,6 +61,17 @@ def name_speakers(
     named = {}
     for row, (label, column) in enumerate(zip(speakers, best_assignment(gains), strict=True)):
         best = gains[row].max(initial=-np.inf) if column is None else gains[row, column]
-        speaker = None if column is None else as_name(names[column])
+        speaker = None if column is None else names[column]
         named[label] = Named(speaker, float(best + needed), probes[row].warnings)
     return named
+
+
+def _probe(
+    backend: "Backend", label: str, embedding: ArrayLike, seconds: float | None
+) -> "Speaker":
+    try:
+        if np.ndim(embedding) != 1:
+            raise InputError(f"an array of {np.ndim(embedding)} dimensions; expected one embedding")
+        return backend.enroll(embedding, seconds)
+    except InputError as error:
+        raise InputError(f"speaker {shown(label)}: {error}") from None

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dcaplda.runtime.decision import bayes_threshold, check_costs, check_prior, log_odds
-from dcaplda.runtime.errors import InputError
-from dcaplda.runtime.people.names import as_id, as_name
-from dcaplda.runtime.values import shown
+from dcaplda.runtime.errors import GalleryError, InputError
+from dcaplda.runtime.values import number, shown, speaker_id
 
 if TYPE_CHECKING:
     from dcaplda.runtime.backend import Backend
@@ -69,7 +68,7 @@ class SpeakerManager:
     def __iter__(self) -> Iterator[str]:
         with self._lock:
             names = list(self._people)
-        return iter(names) if self.gallery is None else map(as_name, self.gallery)
+        return iter(names) if self.gallery is None else iter(self.gallery)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self._get(name) is not None
@@ -81,12 +80,17 @@ class SpeakerManager:
         seconds: ArrayLike | None = None,
     ) -> bool:
         """Enrol a speaker from one embedding or a list of them; False if the name is taken."""
-        made = self.backend.enroll(np.asarray(embeddings), seconds)
-        key = as_id(name)
+        made = self.backend.enroll(_one_array(embeddings), seconds)
+        key = speaker_id(name)
         if self.gallery is not None:
             if key in self.gallery:
                 return False
-            self.gallery.add(key, made)
+            try:
+                self.gallery.add(key, made)
+            except GalleryError:
+                if key in self.gallery:  # somebody else was quicker
+                    return False
+                raise
             return True
         with self._lock:
             return self._people.setdefault(name, made) is made
@@ -96,7 +100,7 @@ class SpeakerManager:
         if self.gallery is not None:
             if name not in self:
                 return False
-            self.gallery.remove(as_id(name))
+            self.gallery.remove(name)
             return True
         with self._lock:
             return self._people.pop(name, None) is not None
@@ -115,7 +119,8 @@ class SpeakerManager:
         """Is it this speaker? A `threshold` of the LLR stands in for that of prior and costs."""
         if threshold is None:
             return self._verified(name, embedding, seconds).accept
-        return self.score(name, embedding, seconds) >= threshold
+        least = number(threshold, "threshold")
+        return self.score(name, embedding, seconds) >= least
 
     def search(
         self,
@@ -128,21 +133,24 @@ class SpeakerManager:
         By the prior each of N speakers has prior / N, and the best is named if its probability
         against all others and nobody is worth it; by a `threshold`, if its LLR reaches it.
         """
-        probe = self.backend.enroll(embedding, seconds)
-        if len(probe.voiceprints) != 1:
+        least = None if threshold is None else number(threshold, "threshold")
+        embedding = _one_array(embedding)
+        # A joint model would take several together, and not find them everywhere.
+        if embedding.ndim == 2 and len(embedding) > 1:
             raise InputError("search: one embedding at a time")
+        probe = self.backend.enroll(embedding, seconds)
         names, llrs = self._llrs(probe) if self.gallery is None else self._best(probe)
         if not names:
             return ""
         best = int(np.argmax(llrs))
-        if threshold is not None:
-            return names[best] if llrs[best] >= threshold else ""
+        if least is not None:
+            return names[best] if llrs[best] >= least else ""
         if self.gallery is not None:
             miss, fa = self._cost_miss, self._cost_fa
             found = self.gallery.identify(
                 probe, prior=self.prior, cost_miss=miss, cost_fa=fa
             ).speaker
-            return "" if found is None else as_name(found)
+            return "" if found is None else found
         # Nobody has LLR 0, and all others share the prior.
         logits = np.append(llrs + log_odds(self.prior) - np.log(len(llrs)), 0.0)
         top = logits.max()
@@ -153,7 +161,7 @@ class SpeakerManager:
     def _best(self, probe: "Speaker") -> tuple[list[str], NDArray[np.float64]]:
         assert self.gallery is not None
         found = self.gallery.search(probe, 1)
-        return [as_name(it.speaker) for it in found], np.array([it.llr for it in found])
+        return [it.speaker for it in found], np.array([it.llr for it in found])
 
     def _llrs(self, probe: "Speaker") -> tuple[list[str], NDArray[np.float64]]:
         """Everybody in memory, and the LLR with each."""
@@ -168,7 +176,7 @@ class SpeakerManager:
         return list(people), sums / counts
 
     def _get(self, name: str) -> "Speaker | None":
-        return self._people.get(name) if self.gallery is None else self.gallery.get(as_id(name))
+        return self._people.get(name) if self.gallery is None else self.gallery.get(name)
 
     def _verified(self, name: str, embedding: ArrayLike, seconds: float | None) -> "Verification":
         speaker = self._get(name)
@@ -176,3 +184,12 @@ class SpeakerManager:
             raise InputError(f"no speaker {shown(name)} here; add it first")
         costs = {"cost_miss": self._cost_miss, "cost_fa": self._cost_fa}
         return self.backend.verify(speaker, embedding, seconds, prior=self.prior, **costs)
+
+
+def _one_array(embeddings: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.generic]:
+    try:
+        return np.asarray(embeddings)
+    except ValueError:
+        raise InputError(
+            "embeddings: of different sizes; give an array, or a list of equal ones"
+        ) from None

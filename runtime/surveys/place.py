@@ -19,7 +19,7 @@ from dcaplda.runtime.errors import BundleError
 from dcaplda.runtime.familiarity import Range, read_familiarity
 from dcaplda.runtime.fields import Table
 from dcaplda.runtime.joint.mixture import FEWEST, Mixture, find_mixture, relative_scatter
-from dcaplda.runtime.joint.place import adapted
+from dcaplda.runtime.joint.place import EASE_REACH, FEWEST_PAIRED, adapted
 from dcaplda.runtime.joint.scorer import JointScorer
 from dcaplda.runtime.joint.terms import Array
 
@@ -93,6 +93,9 @@ class PlaceReport:
     """None where there are too few utterances to tell."""
     miscalibration: Miscalibration | None
     """None where the bundle does not tell."""
+    ease: float | None = None
+    """How well people who return are recognized, over what is usual at training's places held out,
+    in their standard deviations and within EASE_REACH; None where it cannot be told."""
 
     @property
     def several(self) -> bool:
@@ -142,6 +145,7 @@ def describe_place(
         durations=_spread(np.asarray(seconds), familiar.seconds) if timed else None,
         mixture=find_mixture(scorer, x),
         miscalibration=miscalibration_of(info.manifest),
+        ease=EASE_REACH * found.ease / scorer.reach_ease if found.ease else None,
     )
 
 
@@ -258,6 +262,7 @@ def rows(report: PlaceReport) -> list[Row]:
             f"1 is usual; up to {NEAR:g} is near, above {report.far:.2f} too far",
         ),
         Row("scatter", f"{report.scatter:.2f}", f"1 is of people heard once; limit {WIDE:g}"),
+        _ease_row(report),
         _mixture_row(report),
         _spread_row("lengths", report.lengths, "", "not told by the bundle"),
     ]
@@ -284,6 +289,14 @@ def text(report: PlaceReport) -> list[str]:
     judged = verdict(report)
     lines = [judged.headline, *judged.reasons]
     return lines + [f"{row.name}: {row.value} ({row.meaning})" for row in rows(report)]
+
+
+def _ease_row(report: PlaceReport) -> Row:
+    name = "people who return"
+    if report.ease is None:
+        return Row(name, "cannot be told", f"from fewer than {FEWEST_PAIRED} utterances")
+    meaning = "above 0 recognized better than at training's places held out, below 0 worse; in "
+    return Row(name, f"{report.ease:+.1f}", meaning + "standard deviations")
 
 
 def _mixture_row(report: PlaceReport) -> Row:

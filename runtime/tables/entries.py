@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from dcaplda.runtime.errors import TableError
-from dcaplda.runtime.tables.scp import read_scp, scp_entries
+from dcaplda.runtime.tables.scp import ScpLines, scp_entries
 from dcaplda.runtime.tables.specifiers import Buffer, Rspecifier, read_input
 from dcaplda.runtime.tables.vector_format import Locate, Span, locate, scan_archive
 
@@ -23,12 +23,13 @@ def entries(
 ) -> tuple[int, Iterator[Entry]]:
     """At most how many entries there are, and an iterator over them; `find` says of what kind."""
     if specifier.kind == "scp":
-        lines = read_scp(specifier)
-        if not lines:
+        lines = ScpLines(specifier)
+        if not len(lines):
             raise TableError(f"'{specifier.text}': the table is empty")
-        if only is not None:
-            lines = {key: source for key, source in lines.items() if key in only}
-        return len(lines), scp_entries(specifier, lines.items(), scp_root, skipped, find)
+        if only is None:
+            return len(lines), scp_entries(specifier, lines, scp_root, skipped, find)
+        some = [line for line in lines if line[0] in only]
+        return len(some), scp_entries(specifier, some, scp_root, skipped, find)
     data = read_input(specifier.source)
     spans = [
         (key, span)

@@ -19,7 +19,7 @@ from dcaplda.runtime.tables.specifiers import (
     read_input,
     split_offset,
 )
-from dcaplda.runtime.tables.text_lines import lines_of
+from dcaplda.runtime.tables.text_lines import decoded, normalised
 from dcaplda.runtime.tables.vector_format import Broken, Locate, Span, locate
 
 # Archives kept open at once. Each holds a descriptor; a shuffled scp over more archives
@@ -33,15 +33,45 @@ def read_scp(specifier: Rspecifier) -> dict[str, str]:
 
     A malformed line or a repeated id raises TableError.
     """
-    sources: dict[str, str] = {}
+    return _sources(specifier, _text(specifier))
+
+
+class ScpLines:
+    """The same, each (id, file name) made when it is asked for.
+
+    Millions of file names would take as much memory as a seventh of their embeddings.
+    """
+
+    def __init__(self, specifier: Rspecifier) -> None:
+        self._text = _text(specifier)
+        self._count = len(_sources(specifier, self._text))
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        start = 0
+        while start < len(self._text):
+            end = self._text.index("\n", start)
+            key, _, source = self._text[start:end].partition(" ")
+            yield key, source
+            start = end + 1
+
+
+def _text(specifier: Rspecifier) -> str:
+    """What an scp says, as `normalised`."""
     data = read_bytes(specifier.source)
     if _ARCHIVE.match(data):
         raise TableError(
             f"'{specifier.text}': holds the data themselves; write 'ark:{specifier.source}'"
         )
-    for number, line in enumerate(lines_of(data, specifier.source), 1):
+    return decoded(normalised(data, specifier.source), specifier.source)
+
+
+def _sources(specifier: Rspecifier, text: str) -> dict[str, str]:
+    sources: dict[str, str] = {}
+    for number, line in enumerate(text.removesuffix("\n").split("\n") if text else [], 1):
         key, _, source = line.partition(" ")
-        source = source.strip(" ")
         if not key or not source or key in sources:
             place = f"'{specifier.text}' line {number}"
             if key in sources:

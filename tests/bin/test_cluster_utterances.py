@@ -26,7 +26,7 @@ def case(tmp_path):
     (tmp_path / "reco2utt").write_text(f"a {' '.join(NAMES[:7])}\nb {' '.join(NAMES[7:])}\n")
     spans = (f"{k} {k[0]} {2 * int(k[2:])}.5 {2 * int(k[2:]) + 2}\n" for k in NAMES)
     (tmp_path / "segments").write_text("".join(spans))
-    joint_bundle(tmp_path / "bundle")
+    joint_bundle(tmp_path / "bundle", calibrated=False)
     return tmp_path
 
 
@@ -76,6 +76,16 @@ def test_rttm_tells_when(case):
     assert len(lines) == 12 and lines[7].startswith("SPEAKER b 1 0.500 1.500 <NA> <NA> b-1")
 
 
+def test_times_are_of_the_recordings_that_segments_names(case):
+    """Both recordings clustered as one: RTTM still tells where the time is counted."""
+    (case / "reco2utt").write_text(f"all {' '.join(NAMES)}\n")
+    options = [f"--segments={case}/segments", f"--rttm={case}/hyp.rttm", "--num-speakers=3"]
+    assert cluster(command(case, *options, out=f"{case}/utt2spk")) == 0
+    lines = [line.split() for line in (case / "hyp.rttm").read_text().splitlines()]
+    assert [line[1] for line in lines] == ["a"] * 7 + ["b"] * 5
+    assert {line[7] for line in lines} == {"all-1", "all-2", "all-3"}
+
+
 def test_numbers_of_speakers_by_recording(case):
     (case / "counts").write_text("a 1\nb 5\n")
     options = f"--reco2num-spk={case}/counts"
@@ -100,7 +110,7 @@ def test_people_of_several_recordings_get_one_name(case):
         (("segments", "a-0 a -1 3\n"), "goes from -1 to 3 s"),
         (("segments", "a-0 a 0 3\n"), "'a-1' has no start and end"),
         (("counts", "a 2\n"), "'b': not in it; expected the number of its speakers"),
-        (("counts", "a 2\nb 9\n"), "9 speakers of 5 utterances"),
+        (("counts", "a 2\nb 9\n"), "recording 'b': 9 speakers of 5 utterances"),
     ],
 )
 def test_bad_tables_are_one_line(case, capsys, change, words):

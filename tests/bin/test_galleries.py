@@ -71,6 +71,37 @@ def test_there_and_back_is_bit_by_bit(bundle: Path, tmp_path: Path, kind: str, k
     gallery.close()
 
 
+@pytest.mark.parametrize("kind", ["kaldi", "parquet"])
+def test_names_with_blanks_are_one_word_in_tables(bundle: Path, tmp_path: Path, kind: str) -> None:
+    """And names again in the gallery that is made of them; %20 itself is told from a blank."""
+    with filled(tmp_path / "g.db", bundle) as gallery:
+        gallery.rename("s2", "Ann Lee 100%")
+        gallery.rename("s4", "Ann%20Lee%20100%25")
+        names, before = list(gallery), contents(gallery)
+    folder = tmp_path / "tables"
+    arguments = [f"--format={kind}", str(bundle), str(tmp_path / "g.db"), str(folder)]
+    assert export_gallery.main(arguments) == 0
+    spk2utt = read_lists(str(folder / "spk2utt"))
+    assert len(spk2utt) == 6 and "Ann%20Lee%20100%25" in spk2utt
+    assert read_words(str(folder / "utt2spk")).keys() == {u for us in spk2utt.values() for u in us}
+    back = ["--keep-embeddings", str(bundle), str(folder), str(tmp_path / "back.db")]
+    assert import_gallery.main(back) == 0
+    with Gallery.open(tmp_path / "back.db", Backend.load(bundle, threads=1), create=False) as found:
+        assert list(found) == names
+        assert contents(found) == before
+
+
+def test_embeddings_that_are_left_out_are_told(bundle: Path, tmp_path: Path, capsys) -> None:
+    filled(tmp_path / "g.db", bundle).close()
+    folder = str(tmp_path / "tables")
+    assert export_gallery.main([str(bundle), str(tmp_path / "g.db"), folder]) == 0
+    for options, told in (([], True), (["--keep-embeddings"], False)):
+        capsys.readouterr()
+        back = [*options, str(bundle), folder, str(tmp_path / f"back{told}.db")]
+        assert import_gallery.main(back) == 0
+        assert ("--keep-embeddings keeps them" in capsys.readouterr().err) == told
+
+
 def test_the_tables_are_kaldis(bundle: Path, tmp_path: Path) -> None:
     """And other tools take them: score-trials enrols the folder's speakers."""
     gallery = filled(tmp_path / "g.db", bundle)

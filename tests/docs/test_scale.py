@@ -15,7 +15,7 @@ from dcaplda.export.bundle_writer import export_model
 from dcaplda.runtime.tables.vector_writer import write_vectors
 from dcaplda.train.model.backend import Backend
 from dcaplda.train.model.config import ModelConfig
-from dcaplda.train.start.plda import plda_form
+from dcaplda.train.plda.form import plda_form
 
 pytestmark = pytest.mark.torch
 

@@ -60,11 +60,14 @@ def test_the_llr_is_that_of_the_places_densities(backend, pools, count, sides) -
             [
                 np.mean(np.log(enroll_seconds.astype(float))),
                 *one.lengths(enroll).mean(axis=0),
+                one.ease,
                 np.log(count),
                 one.known,
             ]
         ),
-        np.array([np.log(float(test_seconds[0])), *other.lengths(test)[0], 0.0, other.known]),
+        np.array(
+            [np.log(float(test_seconds[0])), *other.lengths(test)[0], other.ease, 0.0, other.known]
+        ),
     ]
     scale, shift = (parent.scale, parent.shift) if same else parent.across
     expected = scale.values(*(c[None] for c in conditions))[0, 0] * score

@@ -20,17 +20,20 @@ from dcaplda.runtime.tables.formats.registry import Rows
 Arrays = dict[str, NDArray[np.float64]]
 NUMBERS = "fiub"
 """Kinds of values, as numpy calls them; flags are numbers."""
+OTHER = "?"
+"""In a label: what follows is the type of values that are no numbers."""
 
 
 def read_named(name: str, wanted: Iterable[str]) -> Arrays:
     """The arrays with these names that a file has, as float64; others are not looked at."""
-    if zipfile.is_zipfile(name):
+    # What is called .npz and is no zip file is damaged, and HDF5 only by chance.
+    if zipfile.is_zipfile(name) or (name.endswith(".npz") and os.path.isfile(name)):
         return _read_npz(name, set(wanted))
     try:
         import h5py  # noqa: F401  (whoever has none is told so by this very process)
     except ImportError:
         raise TableError(f"'{name}': HDF5 takes h5py; pip install 'dcaplda[hdf5]'") from None
-    return {key: array for key, array in _unpacked(name) if key in set(wanted)}
+    return dict(_unpacked(name, set(wanted)))
 
 
 def _read_npz(name: str, wanted: set[str]) -> Arrays:
@@ -51,15 +54,20 @@ def _read_npz(name: str, wanted: set[str]) -> Arrays:
         raise TableError(f"'{name}': cannot be read as npz ({error}); make it again") from None
 
 
-def _unpacked(name: str) -> Iterable[tuple[str, NDArray[np.float64]]]:
+def _unpacked(name: str, wanted: set[str]) -> Iterable[tuple[str, NDArray[np.float64]]]:
     """The arrays of an HDF5 file, from the one row in which the child sends them."""
     labels, row = decode_in_child(__name__, name, "HDF5")
     start = 0
     for label in labels:
         key, *shape = label.split("/")
+        if shape and shape[0].startswith(OTHER):
+            if key in wanted:
+                raise TableError(f"'{name}': '{key}' holds {shape[0][1:]}; expected numbers")
+            continue
         sizes = [int(size) for size in shape]
         count = int(np.prod(sizes, dtype=np.int64))
-        yield key, row.reshape(-1)[start : start + count].reshape(sizes).astype(np.float64)
+        if key in wanted:
+            yield key, row.reshape(-1)[start : start + count].reshape(sizes).astype(np.float64)
         start += count
 
 
@@ -76,4 +84,6 @@ def decode(path: str) -> Rows:
             if dataset.dtype.kind in NUMBERS:
                 labels.append("/".join([key, *map(str, dataset.shape)]))
                 values.append(np.asarray(dataset[()], np.float64).reshape(-1))
+            else:
+                labels.append(f"{key}/{OTHER}{dataset.dtype.name}")
     return labels, np.concatenate(values or [np.empty(0)])[None]

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from joint_models import joint_bundle, place_pool, utterances
+import torch
+from joint_models import joint_bundle, joint_torch_model, place_pool, utterances
 from random_models import random_model
 
 from dcaplda.export.bundle_writer import export_model
@@ -47,6 +48,37 @@ def test_the_own_place_is_what_adaptation_makes_of_it(joint):
     np.testing.assert_allclose(found.llrs(), wanted, atol=2e-3)
     without = recording(joint, embeddings, seconds).llrs()
     assert np.abs(found.llrs() - without).max() > 0.1
+
+
+@pytest.mark.parametrize("own_place", [False, True])
+def test_one_recording_has_a_calibration_of_its_own(tmp_path, own_place):
+    """eq. 16 with scale and shift of recordings around the scores of the usual ones; 1e-4.
+
+    Whoever compares them as two utterances of a place finds what a bundle without it finds.
+    """
+    usual = Backend.load(joint_bundle(tmp_path / "usual"))
+    model = joint_torch_model(recordings=True)
+    with torch.no_grad():  # all but what is new is that of the other
+        model.load_state_dict(joint_torch_model().state_dict(), strict=False)
+    export_model(model, tmp_path / "own")
+    own = Backend.load(tmp_path / "own")
+    embeddings, seconds = place_pool(12), utterances(12, 50)[1]
+    rows = own.voiceprints(embeddings, seconds)
+    assert np.array_equal(own.compare(rows, rows), usual.compare(rows, rows))
+    one = recording(usual, embeddings, seconds, own_place)
+    e = torch.from_numpy(one.sides.conditions)
+    model = model.double()
+    with torch.no_grad():
+        forms = model.scale_dur, model.shift_dur, model.scale_within, model.shift_within
+        scale, shift, own_scale, own_shift = (form(e, e).numpy() for form in forms)
+    scores = (one.model.llrs(one.sides, one.sides) - shift) / scale
+    found = recording(own, embeddings, seconds, own_place)
+    assert found.moved == own_place
+    np.testing.assert_allclose(found.llrs(), own_scale * scores + own_shift, rtol=1e-4, atol=1e-3)
+    assert np.abs(found.llrs() - one.llrs()).max() > 0.1
+    assert recording(own, embeddings, seconds).moved
+    assert not recording(usual, embeddings, seconds).moved
+    assert not recording(own.adapted(embeddings), embeddings, seconds).moved
 
 
 def test_one_voice_is_no_place(joint):

@@ -14,6 +14,7 @@ from joint_models import (
     utterances,
 )
 
+from dcaplda.export.graphs.algebra import compile_backend, joint_model_of
 from dcaplda.runtime.errors import BundleError, InputError
 from dcaplda.runtime.joint.place import adapted
 from dcaplda.runtime.joint.rows import read_joint
@@ -141,10 +142,14 @@ def test_across_places_shares_the_speaker_alone() -> None:
         assert llrs[0] == pytest.approx(scale * expected + shift, rel=1e-8, abs=1e-8)
 
 
-@pytest.mark.parametrize("name", ["scale.auto", "shift.half", "scale.linear", "turn", "between"])
+@pytest.mark.parametrize(
+    "name", ["scale.auto", "shift.half", "scale.linear", "shift_within.linear", "turn", "between"]
+)
 def test_stored_arrays_come_back_and_wrong_ones_do_not(name: str) -> None:
-    arrays = joint_model().arrays()
+    model = joint_torch_model(recordings=True)
+    arrays = joint_model_of(model, compile_backend(model)).arrays()
     again = read_joint(arrays, "here").arrays()
+    assert again.keys() == arrays.keys()
     assert all(np.array_equal(again[key], value) for key, value in arrays.items())
     for wrong in (np.full_like(arrays[name], np.nan), np.zeros((2, 7, 1)), "text"):
         with pytest.raises(BundleError, match="^here: "):

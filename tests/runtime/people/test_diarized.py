@@ -4,6 +4,7 @@ import json
 import runpy
 import sys
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -12,9 +13,9 @@ from hypothesis import strategies as st
 from joint_models import utterances
 from scipy.optimize import linear_sum_assignment
 
-from dcaplda.runtime import Backend, Gallery, SpeakerManager, name_speakers
+from dcaplda.runtime import Backend, Gallery, InputError, SpeakerManager, name_speakers
 from dcaplda.runtime.people.assignment import best_assignment
-from dcaplda.runtime.people.names import as_id, as_name
+from dcaplda.runtime.values import as_word
 
 pytestmark = pytest.mark.torch
 SCRIPT = Path(__file__).parents[3] / "examples/diarization/name_speakers.py"
@@ -75,14 +76,16 @@ def test_names_are_the_best_assignment_and_used_once(world) -> None:
             assert it.llr == pytest.approx(llr, abs=1e-3)
 
 
-def test_names_with_blanks_are_names_again(world) -> None:
-    """In the gallery they are one word; who asks gets the name."""
+def test_names_with_blanks_are_names_and_one_word_in_tables(world) -> None:
+    """RTTM takes one word; its blanks and per cents are those of the web's addresses."""
     backend, gallery, x, seconds = world
     SpeakerManager(backend, gallery).add("Dr. Eve 100%", x[4], seconds[4])
-    assert list(gallery)[-1] == "Dr.%20Eve%20100%25"
+    assert list(gallery)[-1] == "Dr. Eve 100%"
     named = name_speakers(gallery, {"A": (x[4], float(seconds[4]))}, prior=1 - 1e-9)
     best = gallery.search(backend.enroll(x[4], seconds[4]), 1)[0].speaker
-    assert named["A"].speaker == as_name(best) and as_id(as_name(best)) == best
+    assert named["A"].speaker == best
+    assert as_word("Dr. Eve 100%") == "Dr.%20Eve%20100%25"
+    assert unquote(as_word("Dr. Eve 100%")) == "Dr. Eve 100%"
 
 
 def test_an_empty_gallery_and_no_labels(small_bundle, tmp_path, world) -> None:
@@ -137,6 +140,10 @@ def test_the_script_writes_rttm_with_names(
         ("SPEAKER m 1 0.5 2", "5 words; a SPEAKER line of RTTM has 8"),
         ("SPKR-INFO m 1", "no SPEAKER line in it"),
         ("SPEAKER m 1 0.5 2 <NA> <NA> S9", "no embedding of 'm/S9'"),
+        (
+            "SPEAKER m 1 0.5 2 <NA> <NA> S0\nSPEAKER n 1 0.5 2 <NA> <NA> S0",
+            "'S0' of which recording? Call it 'm/S0'",
+        ),
     ],
 )
 def test_bad_rttm_is_one_line(
@@ -149,3 +156,14 @@ def test_bad_rttm_is_one_line(
     told = [text for text in capsys.readouterr().err.splitlines() if "ERROR" in text]
     assert len(told) == 1 and words in told[0]
     assert not (tmp_path / "out").exists()
+
+
+def test_a_bad_embedding_is_told_by_its_label(world) -> None:
+    _, gallery, x, seconds = world
+    for bad, words in (
+        (x[1] * np.nan, "speaker 'S1': embeddings: row 0 holds nan"),
+        (x[1][:-1], "speaker 'S1': embeddings: "),
+        (x[:2], "speaker 'S1': an array of 2 dimensions; expected one embedding"),
+    ):
+        with pytest.raises(InputError, match=words):
+            name_speakers(gallery, {"S0": (x[0], 2.0), "S1": (bad, 2.0)}, prior=0.5)

@@ -177,6 +177,9 @@ def test_what_is_not_known_is_said() -> None:
     assert told["miscalibration at new places"].value == "not known"
     assert told["durations"].value == "not given"
     assert told["places"].value == "cannot be told"
+    assert told["people who return"].value == "cannot be told"
+    told = {row.name: row for row in rows(replace(USUAL, ease=-1.234))}
+    assert told["people who return"].value == "-1.2"
 
 
 def info(places: object = None, familiar: dict | None = None) -> ModelInfo:
