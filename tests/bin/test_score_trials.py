@@ -608,11 +608,11 @@ def test_an_interrupted_run_leaves_nothing(case: Case, number: int) -> None:
     started = case.folder / "started"
     trials = f"touch {started}; exec sleep 60 |"
     process = subprocess.Popen(COMMAND + case.arguments(trials=trials), stderr=subprocess.PIPE)
-    deadline = time.time() + 30
+    deadline = time.time() + 120
     while not started.exists() and time.time() < deadline:
         time.sleep(0.02)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode == 1
     assert (
         errors.decode().splitlines()[-1]

@@ -59,7 +59,7 @@ def test_nothing_more_is_begun_after_an_error():
         begun.append(item)
         if item == 0:
             raise ValueError("first")
-        time.sleep(0.001)
+        time.sleep(0.01)
         return item
 
     for _ in range(20):

@@ -1,7 +1,6 @@
 """Linear logistic regression against scipy, against its optimality conditions, at the edges."""
 
 import math
-import time
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from dcaplda.eval.metrics import logistic
 from dcaplda.eval.metrics.calibration import cross_entropy, entropy, fit_affine
 from dcaplda.runtime.errors import InputError
 
@@ -116,9 +116,17 @@ def test_misplaced_infinity_is_refused():
         fit_affine([1.0, -math.inf], [0.0], 0.5)
 
 
-def test_a_million_trials_take_about_a_second():
+def test_a_million_trials_are_passed_a_few_times(monkeypatch):
+    """Most Newton steps are made on a sample: of all the trials only the last ones."""
     rng = np.random.default_rng(0)
     target, nontarget = rng.normal(3, 2, 20_000), rng.normal(-3, 2, 1_000_000)
-    start = time.perf_counter()
+    passed = []
+    whole = logistic.moments
+
+    def counted(classes, *others):
+        passed.append(sum(cls.scores.size for cls in classes))
+        return whole(classes, *others)
+
+    monkeypatch.setattr(logistic, "moments", counted)
     fit_affine(target, nontarget, 0.01)
-    assert time.perf_counter() - start < 5.0  # measured 0.15 s; the slack is for busy machines
+    assert 1 <= sum(passed) / 1_020_000 < 6
