@@ -6,6 +6,7 @@ and csv) whose columns have usual names or are named by the caller. Every line i
 malformed one is reported with its number and content.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +27,8 @@ FORMS = {
     "enroll-test-label": ("enroll", "test", "label"),
     "label-enroll-test": ("label", "enroll", "test"),
 }
+Column = tuple[list[str], NDArray[np.int32]]
+"""Sorted unique values of a column, and the place of each row's value."""
 # Bytes looked at together when a file is checked; small enough for the cache.
 _CHECK_BYTES = 1 << 20
 
@@ -70,19 +73,21 @@ def read_trials(source: str, form: str = "auto", columns: Columns | None = None)
     if data[:1] in (b"", b"\n", b" ") and not data.strip():
         raise TableError(f"'{source}': no trials in it")
     if columns is not None:
-        return _factorised(source, parse_headed(data, source, columns))
-    data = _regular(data, source)
+        headed = parse_headed(data, source, columns)
+        return _trials(source, {name: _ids_and_index(headed[name]) for name in headed.columns})
+    data, lines = _regular(data, source)
     width = data[: data.find(b"\n")].count(b" ") + 1
     if width not in (2, 3) or (form != "auto" and len(FORMS[form]) != width):
         raise _malformed(data, source, 2 if form == "enroll-test" else 3)
-    frame = _parse(data, source, width)
+    frame = _parse(data, source, width, lines)
+    found = [_ids_and_index(frame[name]) for name in frame.columns]
     if form == "auto":
-        form = "enroll-test" if width == 2 else _place_of_label(frame, data, source)
-    return _factorised(source, frame.rename(dict(zip(frame.columns, FORMS[form], strict=True))))
+        form = "enroll-test" if width == 2 else _place_of_label(found, data, source)
+    return _trials(source, dict(zip(FORMS[form], found, strict=True)))
 
 
-def _regular(data: bytes, source: str) -> bytes:
-    """The data with one blank between words and a newline after every line.
+def _regular(data: bytes, source: str) -> tuple[bytes, int]:
+    """The data with one blank between words and a newline after every line; how many lines.
 
     Most lists are so already, which a few counts over the bytes tell; whether the blanks are
     also in their places shows when the columns are parsed.
@@ -102,11 +107,12 @@ def _regular(data: bytes, source: str) -> bytes:
     # The second begins Latin-1's control characters, where there is more than ASCII.
     tidy &= b"\x7f" not in data and (data.isascii() or b"\xc2" not in data)
     if tidy and blanks == (len(words) - 1) * newlines:
-        return data
-    return normalised(data, source)
+        return data, newlines
+    data = normalised(data, source)
+    return data, data.count(b"\n")
 
 
-def _parse(data: bytes, source: str, columns: int) -> Any:
+def _parse(data: bytes, source: str, columns: int, lines: int) -> Any:
     """A polars frame of categorical columns; raise TableError for any irregular line."""
     import polars as pl
 
@@ -116,7 +122,7 @@ def _parse(data: bytes, source: str, columns: int) -> Any:
     except NoFrame:
         raise _malformed(data, source, columns) from None
     # Polars turns a line that is too short into nulls; one that is too long is an error.
-    if frame.height != data.count(b"\n") or any(frame.null_count().row(0)):
+    if frame.height != lines or any(frame.null_count().row(0)):
         raise _malformed(data, source, columns)
     return frame
 
@@ -134,13 +140,9 @@ def _malformed(data: bytes, source: str, columns: int) -> TableError:
     return TableError(f"'{source}': cannot be read as a trial list")
 
 
-def _place_of_label(frame: Any, data: bytes, source: str) -> str:
+def _place_of_label(found: list[Column], data: bytes, source: str) -> str:
     """Which of three columns is the label: the one whose words all are labels."""
-    import polars as pl
-
-    last = set(frame["column_2"].unique().cast(pl.String).to_list())
-    first = set(frame["column_0"].unique().cast(pl.String).to_list())
-    last_fits, first_fits = last <= _LABELS.keys(), first <= _LABELS.keys()
+    first_fits, last_fits = (set(found[place][0]) <= _LABELS.keys() for place in (0, 2))
     if last_fits and not first_fits:
         return "enroll-test-label"
     if first_fits and not last_fits:
@@ -173,19 +175,19 @@ def _bad_label(data: bytes, source: str) -> TableError:
     raise AssertionError("a line without a label was there")
 
 
-def _factorised(source: str, frame: Any) -> Trials:
-    enroll_ids, enroll_index = _ids_and_index(frame["enroll"])
-    test_ids, test_index = _ids_and_index(frame["test"])
+def _trials(source: str, found: Mapping[str, Column]) -> Trials:
+    """Trials of the columns `enroll`, `test` and, where there is one, `label`."""
     targets = None
-    if "label" in frame.columns:
-        words, index = _ids_and_index(frame["label"])
+    if "label" in found:
+        words, index = found["label"]
         # An explicitly given form may have anything in its label column.
         if all(word in _LABELS for word in words):
             targets = np.array([_LABELS[word] for word in words])[index]
+    (enroll_ids, enroll_index), (test_ids, test_index) = found["enroll"], found["test"]
     return Trials(source, enroll_ids, test_ids, enroll_index, test_index, targets)
 
 
-def _ids_and_index(column: Any) -> tuple[list[str], NDArray[np.int32]]:
+def _ids_and_index(column: Any) -> Column:
     """Sorted unique values of a categorical column, and the place of each row's value.
 
     The codes of polars depend on thread timing; sorting makes the result a function of the
@@ -193,10 +195,13 @@ def _ids_and_index(column: Any) -> tuple[list[str], NDArray[np.int32]]:
     """
     import polars as pl
 
-    unique = column.unique()
-    names = unique.cast(pl.String).to_list()
-    codes = unique.to_physical().to_numpy()
+    codes = column.to_physical().to_numpy()
+    # Some row that has each code: asking polars for unique values takes three times as long.
+    row = np.full(int(codes.max()) + 1, -1, np.int64)
+    row[codes] = np.arange(len(codes))
+    used = np.flatnonzero(row >= 0)
+    names = column.gather(row[used]).cast(pl.String).to_list()
     order = sorted(range(len(names)), key=names.__getitem__)
-    lookup = np.zeros(int(codes.max()) + 1, np.int32)
-    lookup[codes[order]] = np.arange(len(names), dtype=np.int32)
-    return [names[place] for place in order], lookup[column.to_physical().to_numpy()]
+    lookup = np.zeros(len(row), np.int32)
+    lookup[used[order]] = np.arange(len(names), dtype=np.int32)
+    return [names[place] for place in order], lookup[codes]

@@ -106,9 +106,9 @@ def _block_edges(offsets: Index) -> Index:
 def _blocks(trials: TrialList, n_test: int) -> Iterator[Block]:
     """Cut the list into blocks and choose the cheaper way for each."""
     edges = _block_edges(trials.offsets)
-    number = np.searchsorted(edges, trials.models, side="right") - 1
-    if len(edges) < 1 << 16:
-        number = number.astype(np.uint16)  # sorted by radix, several times faster
+    # Small numbers are sorted by radix, several times faster.
+    small = np.uint16 if len(edges) < 1 << 16 else np.int64
+    number = np.repeat(np.arange(len(edges) - 1, dtype=small), np.diff(edges))[trials.models]
     if (np.diff(trials.models) < 0).any():
         order = np.argsort(number, kind="stable")
     else:
@@ -135,7 +135,12 @@ def _score_dense(
     rows = enroll[offsets[0] : offsets[-1]]
     starts = offsets[:-1] - offsets[0]
     everything = len(block.columns) == len(test)
-    columns = np.searchsorted(block.columns, trials.tests[chosen])
+    columns = trials.tests[chosen]
+    if not everything:
+        # A table: looking each test up among those that the block meets takes ten times as long.
+        places = np.empty(len(test), dtype=np.int64)
+        places[block.columns] = np.arange(len(block.columns))
+        columns = places[columns]
     models = trials.models[chosen] - block.first
     llrs = np.empty(len(chosen), dtype=np.float32)
     for begin in range(0, len(block.columns), STRIP_COLUMNS):
