@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 MANY = 0.1
 """Share outside of training's ranges from which on the table is taken to be wrong; of corpora that
-training did not see it was below 0.01 (docs/embedding.md)."""
+training did not see it was at most 0.02 (docs/embedding.md)."""
 MOSTLY = 0.5
 """Share of utterances from elsewhere from which on an adapted bundle is the wrong one; of the right
 place it was at most 0.08, of another corpus mostly above 0.8 (egs/recordings/RESULTS.md)."""
