@@ -30,25 +30,9 @@ seeds=0-2                       # of the halvings of corpora left out; training 
 lodo=false
 wrong=false
 
-arguments=()
-for argument in "$@"; do
-  case $argument in
-    --help | -h) sed -n '2,13p' "${BASH_SOURCE[0]}" | cut -c3-; exit 0 ;;
-    --*=*)
-      option=${argument%%=*}; option=${option#--}; option=${option//-/_}
-      case " data train name options jobs sets halvings pools seeds lodo wrong " in
-        *" $option "*) printf -v "$option" '%s' "${argument#*=}" ;;
-        *) echo "adaptation.sh: ERROR: no option '${argument%%=*}'; see --help" >&2; exit 1 ;;
-      esac ;;
-    *) arguments+=("$argument") ;;
-  esac
-done
-[ ${#arguments[@]} -eq 2 ] || { echo "adaptation.sh: ERROR: expected <data-root> <exp-dir>; see --help" >&2; exit 1; }
-root=${arguments[0]} exp=${arguments[1]}
-[ -d "$root" ] || { echo "adaptation.sh: ERROR: $root: no such directory" >&2; exit 1; }
+known="data train name options jobs sets halvings pools seeds lodo wrong"
+. "$here/local/options.sh"
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
-start=$SECONDS
-say() { echo "adaptation.sh: [$((SECONDS - start)) s] $*" >&2; }
 work() { "$python" "$here/local/adaptation.py" "$@"; }
 room() { while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done; }
 finish() { wait; [ ! -e "$exp/failed" ] || exit 1; }

@@ -30,24 +30,8 @@ systems=                        # default: all of these, and run.sh's own where 
 all="paper plda plda-dd d-plda d-plda-dd d-plda-sd d-plda-dsd plda-snorm plda-asnorm cosine"
 bootstrap=200                   # replicates for confidence intervals
 
-arguments=()
-for argument in "$@"; do
-  case $argument in
-    --help | -h) sed -n '2,11p' "${BASH_SOURCE[0]}" | cut -c3-; exit 0 ;;
-    --*=*)
-      name=${argument%%=*}; name=${name#--}; name=${name//-/_}
-      case " data train paper stage stop_stage jobs seeds lda_dims side_dims top_ns systems bootstrap " in
-        *" $name "*) printf -v "$name" '%s' "${argument#*=}" ;;
-        *) echo "compare.sh: ERROR: no option '${argument%%=*}'; see --help" >&2; exit 1 ;;
-      esac ;;
-    *) arguments+=("$argument") ;;
-  esac
-done
-[ ${#arguments[@]} -eq 2 ] || { echo "compare.sh: ERROR: expected <data-root> <exp-dir>; see --help" >&2; exit 1; }
-root=${arguments[0]} exp=${arguments[1]}
-[ -d "$root" ] || { echo "compare.sh: ERROR: $root: no such directory" >&2; exit 1; }
-start=$SECONDS
-say() { echo "compare.sh: [$((SECONDS - start)) s] $*" >&2; }
+known="data train paper stage stop_stage jobs seeds lda_dims side_dims top_ns systems bootstrap"
+. "$here/local/options.sh"
 wanted() { [ "$stage" -le "$1" ] && [ "$stop_stage" -ge "$1" ]; }
 . "$here/local/scoring.sh"
 
@@ -75,7 +59,7 @@ if wanted 0; then
   "$python" "$here/local/tables.py" prepare "$data" "$train" "$paper" "$root" "$exp"
 fi
 grep -q '^dev' "$exp/sets.tsv" ||
-  { echo "compare.sh: ERROR: $data: systems are chosen and calibrated on [[dev]] sets; name at least one" >&2; exit 1; }
+  die "$data: systems are chosen and calibrated on [[dev]] sets; name at least one"
 if [ -z "$systems" ]; then
   systems=$all
   # Fair only where both had the same people to learn from.

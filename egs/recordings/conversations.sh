@@ -22,25 +22,9 @@ systems="cosine vbx-recipe vbx-chosen mean-llrs joint joint-own-place recordings
 each=30                         # recordings of a domain
 options=                        # further ones of train-backend
 
-arguments=()
-for argument in "$@"; do
-  case $argument in
-    --help | -h) sed -n '2,11p' "${BASH_SOURCE[0]}" | cut -c3-; exit 0 ;;
-    --*=*)
-      option=${argument%%=*}; option=${option#--}; option=${option//-/_}
-      case " data train systems each options " in
-        *" $option "*) printf -v "$option" '%s' "${argument#*=}" ;;
-        *) echo "conversations.sh: ERROR: no option '${argument%%=*}'; see --help" >&2; exit 1 ;;
-      esac ;;
-    *) arguments+=("$argument") ;;
-  esac
-done
-[ ${#arguments[@]} -eq 2 ] || { echo "conversations.sh: ERROR: expected <data-root> <exp-dir>; see --help" >&2; exit 1; }
-root=${arguments[0]} exp=${arguments[1]}
-[ -d "$root" ] || { echo "conversations.sh: ERROR: $root: no such directory" >&2; exit 1; }
+known="data train systems each options"
+. "$here/local/options.sh"
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
-start=$SECONDS
-say() { echo "conversations.sh: [$((SECONDS - start)) s] $*" >&2; }
 local_() { "$python" "$here/local/$1.py" "${@:2}"; }
 
 mkdir -p "$exp"
