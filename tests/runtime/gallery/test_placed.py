@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from joint_models import (
-    joint_bundle,
     joint_model,
     open_to_all,
     place_pool,
@@ -25,19 +24,6 @@ from dcaplda.runtime.joint.rows import JointModel
 pytestmark = pytest.mark.torch
 
 SPEAKERS = 12
-
-
-@pytest.fixture(scope="module")
-def parent(tmp_path_factory) -> Backend:
-    return Backend.load(joint_bundle(tmp_path_factory.mktemp("joint") / "bundle"), threads=1)
-
-
-@pytest.fixture(scope="module")
-def places(parent: Backend) -> dict[str, Backend]:
-    return {
-        "office": parent.adapted(place_pool(20, seed=50)),
-        "phone": parent.adapted(place_pool(8, seed=51) + 0.5),
-    }
 
 
 def heard(number: int) -> tuple[str, np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from coded_world import mild_bundle, people
 from gallery_places import Home, home_of
-from joint_models import joint_bundle, place_pool, utterances
+from joint_models import utterances
 
 from dcaplda.runtime import Backend, GalleryError
 from dcaplda.runtime.gallery import coded_search, side
@@ -128,19 +128,6 @@ def test_a_folder_that_cannot_be_is_said_in_a_line(world, home, tmp_path, monkey
     with Gallery.open(home.name("callers"), backend, index="codes"):
         assert os.listdir(tmp_path / "cache" / "dcaplda")
     assert (tmp_path / "cache" / "dcaplda").stat().st_mode & 0o077 == 0
-
-
-@pytest.fixture(scope="module")
-def parent(tmp_path_factory) -> Backend:
-    return Backend.load(joint_bundle(tmp_path_factory.mktemp("joint") / "bundle"), threads=1)
-
-
-@pytest.fixture(scope="module")
-def places(parent: Backend) -> dict[str, Backend]:
-    return {
-        "office": parent.adapted(place_pool(20, seed=50)),
-        "phone": parent.adapted(place_pool(8, seed=51) + 0.5),
-    }
 
 
 def fill(gallery: Gallery, parent: Backend, places: dict[str, Backend]) -> None:
