@@ -1,11 +1,13 @@
 """calibrate-scores: any system's scores become log-likelihood ratios."""
 
+import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from dcaplda.bin.common.arguments import need
 from dcaplda.bin.common.option_groups import Joined, ScoreColumn, SideDurations, Speakers
 from dcaplda.bin.common.options import Log, Tool, option, run
+from dcaplda.runtime.errors import UsageError
 
 if TYPE_CHECKING:
     from dcaplda.eval.score_calibration import Calibration, DurationCalibration
@@ -106,6 +108,8 @@ def _into_bundle(options: Options, arguments: list[str], log: Log) -> int:
 
     need(USAGE, 2, arguments)
     trials, scores, target = arguments
+    if os.path.realpath(options.bundle) == os.path.realpath(target):
+        raise UsageError(f"{target}: is the bundle to be calibrated; write to another directory")
     checked_place(target)
     allow, column = Allowance.of(*options.allowed()), options.column()
     found: Calibration | DurationCalibration

@@ -353,7 +353,7 @@ def _draw(findings: "Findings", options: Options, log: Log) -> None:
         log.info(f"wrote the report {options.report}")
 
 
-TOOL = Tool("eval-scores", USAGE, Options, (0, 1000), body)
+TOOL = Tool("eval-scores", USAGE, Options, (0, 1000), body, writes_last=False)
 
 
 def main(argv: list[str] | None = None) -> int:

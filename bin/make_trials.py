@@ -1,5 +1,6 @@
 """make-trials: trial lists, enrolment maps and held-out people from a Kaldi data directory."""
 
+import os
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -93,6 +94,8 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     source, target = arguments[0], Path(arguments[1])
     if target.exists() and not target.is_dir():
         raise UsageError(f"{target}: is a file; give a directory")
+    if not options.split and os.path.realpath(source) == os.path.realpath(target):
+        _refuse_lists_of_the_data(target)
     wanted = Wanted(options.utterances, options.min_seconds, options.allow_shared_sessions)
     utterances = read_utterances(source, wanted)
     for note in utterances.notes:
@@ -146,10 +149,23 @@ def make_lists(
     return written
 
 
+LISTS = {f"trials_{kind}" for kind in KINDS} | {"enroll_single", "enroll_multi"}
+"""Files that the tool writes."""
+
+
+def _refuse_lists_of_the_data(target: Path) -> None:
+    """Lists that lie with the data may be their makers', and nobody could make them again."""
+    found = sorted(name for name in LISTS if (target / name).exists())
+    if found:
+        raise UsageError(
+            f"{target}: has {', '.join(found)} already, which may have come with the data; name "
+            "another <out-dir>, or move them away"
+        )
+
+
 def warn_of_older(target: Path, names: set[str], log: Log) -> None:
     """Lists of an earlier run may name models that the new maps do not have."""
-    ours = {f"trials_{kind}" for kind in KINDS} | {"enroll_single", "enroll_multi"}
-    for name in sorted(ours - names):
+    for name in sorted(LISTS - names):
         if (target / name).exists():
             log.warning(f"{target / name} is of an earlier run and does not belong to these lists")
 

@@ -37,6 +37,7 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
     """Open both models and the old gallery, migrate."""
     from dcaplda.bin.common.progress import Progress
     from dcaplda.runtime.backend import Backend
+    from dcaplda.runtime.errors import GalleryError
     from dcaplda.runtime.gallery.migration import named
     from dcaplda.runtime.gallery.speakers import Gallery
 
@@ -49,7 +50,13 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
             def count(done: int, _: int) -> None:
                 progress.advance(max(done - progress.done, 0))
 
-            made = gallery.migrate(new, new_gallery, missing=options.missing, progress=count)
+            try:
+                made = gallery.migrate(new, new_gallery, missing=options.missing, progress=count)
+            except KeyboardInterrupt:
+                raise GalleryError(
+                    "interrupted; what is done is kept beside the new gallery (.migrating): the "
+                    "same command goes on, or remove that file"
+                ) from None
     made.gallery.close()
     if made.left:
         log.warning(f"{len(made.left)} speakers must be enrolled again: {named(made.left, 20)}")

@@ -137,7 +137,8 @@ def _merge(options: Options, arguments: list[str], paths: list[Path], target: st
     backend, tables = _opened(options, arguments, log)
     found = read_pairs(paths)
     if options.top_k:
-        found = iter([merged_best(found, tables.grid.rows, options.top_k)])
+        grid = tables.grid
+        found = iter([merged_best(found, grid.rows, min(options.top_k, grid.partners))])
     return write_pairs(target, found, backend, tables, _wanted(options))
 
 

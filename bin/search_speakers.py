@@ -152,13 +152,15 @@ def _search_part(options: Options, arguments: list[str], log: Log) -> int:
 def _lines(names: list[str], rankings: "list[Ranking]", needed: float) -> Iterator[str]:
     import numpy as np
 
+    from dcaplda.runtime.values import as_word
+
     for name, ranking in zip(names, rankings, strict=True):
         for place, match in enumerate(ranking.matches):
             verdict = ""
             if ranking.posterior is not None:
                 verdict = " accept" if not place and ranking.posterior >= needed else " reject"
             # The shortest decimal that reads back as the same float32.
-            yield f"{name} {match.speaker} {np.float32(match.llr)}{verdict}\n"
+            yield f"{name} {as_word(match.speaker)} {np.float32(match.llr)!s}{verdict}\n"
 
 
 def _coded(options: Options, enrolled: str, backend: "Backend", log: Log) -> "tuple[Search, int]":

@@ -287,6 +287,8 @@ def body(options: Options, arguments: list[str], log: Log) -> int:
             _need_finished(options, Path(arguments[0]))
         return _select(options, Path(arguments[0]), log)
     need(USAGE, 0, arguments)
+    if os.path.realpath(arguments[0]) == os.path.realpath(arguments[2]):
+        raise UsageError(f"{arguments[2]}: is the data directory; name another for the model")
     try:
         return (_train_seeds if options.seeds else _train_one)(options, arguments, log)
     except KeyboardInterrupt:

@@ -2,10 +2,12 @@
 
 They are made beside their place under a hidden name that ends in `.part`, and renamed. A writer
 holds a lock on what it makes: what a killed one left has none, and is removed by the next writer.
+A file that a tool has read is never replaced by what it writes (`noting_inputs`).
 """
 
 import contextlib
 import ctypes
+import errno
 import os
 import re
 import shutil
@@ -25,6 +27,39 @@ _PART = ".part"
 # Of a name as long as names can be, the hidden one has a part only.
 _LONGEST = 100
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+# How libraries that raise errors of their own tell which of the system's it was.
+_SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
+_noted: set[tuple[int, int]] | None = None
+
+
+@contextlib.contextmanager
+def noting_inputs() -> Iterator[None]:
+    """Inside, files that are read are noted, and none of them can be replaced.
+
+    For tools, whose user may mix names up; a program may well write what it has read.
+    """
+    global _noted
+    before, _noted = _noted, set()
+    try:
+        yield
+    finally:
+        _noted = before
+
+
+def note_input(status: os.stat_result) -> None:
+    """Tell of a file that is read, where that is noted."""
+    if _noted is not None:
+        _noted.add((status.st_dev, status.st_ino))
+
+
+def refuse_input(path: str | Path) -> None:
+    """Raise UsageError if this output is a file that was read."""
+    if not _noted:
+        return
+    with contextlib.suppress(OSError):
+        status = os.stat(path)
+        if (status.st_dev, status.st_ino) in _noted:
+            raise UsageError(f"'{path}' is an input of this command; name another file to write")
 
 
 @contextlib.contextmanager
@@ -35,7 +70,8 @@ def replacing(path: str | Path, *, like: str | Path | None = None) -> Iterator[P
     or those of `like`; a failed block leaves nothing behind.
     """
     target = Path(path)
-    with _beside(target, tempfile.mkstemp) as beside:
+    refuse_input(target)
+    with _naming(path), _beside(target, tempfile.mkstemp) as beside:
         yield beside
         beside.chmod(mode_of(Path(like or target), 0o666))
         os.replace(beside, target)
@@ -63,8 +99,25 @@ def working_folder(target: Path) -> Iterator[Path]:
         name = tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=dir)
         return os.open(name, os.O_RDONLY), name
 
-    with _beside(target, make) as beside:
+    with _naming(target), _beside(target, make) as beside:
         yield beside
+
+
+@contextlib.contextmanager
+def _naming(path: str | Path) -> Iterator[None]:
+    """Errors of the system inside name the file: a full disk is told by a write, which cannot."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ENOSPC and error.filename is None:
+            error.filename = str(path)
+        raise
+    except Exception as error:
+        found = _SYSTEM_ERROR.search(str(error))
+        if found is None:
+            raise
+        number = int(found[1])
+        raise OSError(number, os.strerror(number), str(path)) from None
 
 
 def exchange(one: Path, other: Path) -> bool:

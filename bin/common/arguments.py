@@ -1,12 +1,16 @@
-"""The arguments that a tool's usage text names, and which of them a command line lacks."""
+"""The arguments that a tool's usage text names: which are lacking, which would be overwritten."""
 
+import os
 import re
+from collections.abc import Iterable, Iterator
 
 from dcaplda.runtime.errors import UsageError
 
 # "Usage: tool [options] <a> <b>" and the lines below it, up to the examples.
 _USAGE = re.compile(r"^Usage: (.*?)^(?:e\.g\.|See also)", re.S | re.M)
 _NAME = re.compile(r"<[^<>\s]+>")
+# `scp:`, `ark,t:` and the like before a name; an address (postgresql://) is none of them.
+_PREFIX = re.compile(r"[a-z0-9,]+:(?!//)")
 
 
 def argument_names(usage: str) -> list[list[str]]:
@@ -45,3 +49,27 @@ def need(usage: str, form: int, arguments: list[str]) -> None:
     names = argument_names(usage)[form]
     if len(arguments) != len(names):
         check_count(f"Usage: {' '.join(names)}\ne.g.", len(names), arguments)
+
+
+def refuse_written_inputs(target: str, others: Iterable[str]) -> None:
+    """Refuse an output that is one of the files named elsewhere, before anything is read.
+
+    What is read by way of another file (an archive behind an scp) is seen when it is written
+    (runtime/files.py).
+    """
+    written = set(_files(target))
+    for word in others if written else ():
+        if written & set(_files(word)):
+            raise UsageError(
+                f"'{target}' is to be written, and is an input too ('{word}'); name another file"
+            )
+
+
+def _files(word: str) -> Iterator[tuple[int, int]]:
+    """The regular files that a word may name, by what the system knows them by."""
+    rest = _PREFIX.sub("", word, count=1) if _PREFIX.match(word) else word
+    for name in {word, rest, *rest.split(",")}:
+        name = name.strip()
+        if name and os.path.isfile(name):
+            status = os.stat(name)
+            yield status.st_dev, status.st_ino

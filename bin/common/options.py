@@ -16,15 +16,16 @@ import signal
 import sys
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dcaplda.bin.common.arguments import check_count
+from dcaplda.bin.common.arguments import check_count, refuse_written_inputs
 from dcaplda.bin.common.version import version
 from dcaplda.runtime.errors import DcapldaError, UsageError, one_line, shortened
 from dcaplda.runtime.fields import parse_toml, typed
+from dcaplda.runtime.files import noting_inputs
 
 # What a missing import means to the user: the extra that brings it.
 EXTRA_OF_MODULE = {
@@ -118,7 +119,8 @@ class Tool:
 
     `body(options, arguments, log)` returns the exit status. `arguments` is the exact number
     of positional arguments, or a (least, most) pair. With `own_config`, the file of --config
-    is not a file of options: the body reads it.
+    is not a file of options: the body reads it. The last argument of most tools is written
+    (`writes_last`), and must not be one of the files that others name.
     """
 
     name: str
@@ -127,6 +129,7 @@ class Tool:
     arguments: int | tuple[int, int]
     body: Callable[[Any, list[str], Log], int]
     own_config: bool = False
+    writes_last: bool = True
 
 
 def _field_types(cls: type[CommonOptions]) -> dict[str, Any]:
@@ -316,7 +319,10 @@ def run(tool: Tool, argv: list[str] | None = None) -> int:
         log.verbose = options.verbose
         if options.print_args:
             print(shlex.join([tool.name, *argv]), file=sys.stderr, flush=True)
-        return tool.body(options, arguments, log)
+        if tool.writes_last and arguments:
+            refuse_written_inputs(arguments[-1], [*arguments[:-1], *_words(options)])
+        with noting_inputs():
+            return tool.body(options, arguments, log)
     except DcapldaError as error:
         log.error(str(error))
     except KeyboardInterrupt:
@@ -339,6 +345,15 @@ def run(tool: Tool, argv: list[str] | None = None) -> int:
     except MemoryError:
         log.error("out of memory; score in parts with --num-parts or use fewer --threads")
     return 1
+
+
+def _words(options: CommonOptions) -> Iterator[str]:
+    """The values of options that are words, or lists of them."""
+    for field in dataclasses.fields(options):
+        value = getattr(options, field.name)
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, str) and item:
+                yield item
 
 
 def _drop_stdout() -> None:

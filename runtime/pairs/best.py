@@ -52,7 +52,7 @@ class Best:
 
     def __init__(self, count: int, top_k: int, least: float = -np.inf) -> None:
         self.top_k = top_k
-        self.least = np.full(count, max(least, LOWEST), np.float32)
+        self.least = np.full(count, np.clip(least, LOWEST, -LOWEST), np.float32)
         """From which LLR on a pair may still be among the best. It only rises, so that a worker
         that reads an old value keeps too much and never too little."""
         self._llrs = np.full((count, top_k), -np.inf, np.float32)

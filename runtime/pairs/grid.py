@@ -50,6 +50,11 @@ class Grid:
         return self.rows * (self.rows - 1) // 2 if self.triangle else self.rows * self.columns
 
     @property
+    def partners(self) -> int:
+        """How many each row has; in a triangle everybody but itself."""
+        return self.columns - int(self.triangle)
+
+    @property
     def n_tiles(self) -> int:
         """How many tiles there are."""
         return sum(self._count(block) for block in self._blocks())

@@ -37,7 +37,8 @@ def kept_pairs(
     a list of its own, so that a pair may be in two. Without, each pair comes once, in the order of
     the tiles. `progress` is told how many tiles more are done.
     """
-    best = Best(grid.rows, wanted.top_k, wanted.min_llr) if wanted.top_k else None
+    top_k = min(wanted.top_k, grid.partners)
+    best = Best(grid.rows, top_k, wanted.min_llr) if top_k else None
 
     def work(tile: Tile) -> Pairs:
         llrs = compare(tile)

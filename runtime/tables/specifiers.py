@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Protocol
 
 from dcaplda.runtime.errors import TableError, UsageError
-from dcaplda.runtime.files import replacing
+from dcaplda.runtime.files import note_input, refuse_input, replacing
 from dcaplda.runtime.tables.formats.registry import has_kaldi_prefix, known_formats
 
 Buffer = bytes | mmap.mmap
@@ -170,6 +170,8 @@ def read_file(name: str, map_files: bool = True) -> Buffer:
     try:
         with open(name, "rb") as stream:
             status = os.fstat(stream.fileno())
+            if stat.S_ISREG(status.st_mode):
+                note_input(status)
             if map_files and stat.S_ISREG(status.st_mode) and status.st_size > 0:
                 return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
             return stream.read()
@@ -306,6 +308,7 @@ def check_output(name: str) -> None:
         raise UsageError(f"'{name}': a command to write to starts with '|', it does not end so")
     if os.path.isdir(name):
         raise UsageError(f"'{name}' is a directory; name a file to write")
+    refuse_input(name)
     folder = Path(os.path.realpath(name)).parent
     if not folder.is_dir():
         raise UsageError(f"'{name}': there is no directory '{folder}'; make it first")

@@ -256,3 +256,15 @@ def test_codes_find_what_exact_search_finds(case: Case, monkeypatch, capsys) -> 
 def test_codes_are_refused_in_a_line(case: Case, options: list[str], message: str, capsys) -> None:
     assert case.run(*options) == 1
     assert message in capsys.readouterr().err
+
+
+def test_a_speakers_name_is_one_word_and_an_llr_the_shortest_decimal(case: Case) -> None:
+    backend = Backend.load(case.bundle, threads=1)
+    with Gallery.open(case.folder / "people.db", backend) as gallery:
+        gallery.add("Ann Lee", backend.enroll(case.vectors[case.names[0]], case.seconds[0]))
+    assert case.run(enroll=str(case.folder / "people.db")) == 0
+    truth = case.llrs()[0]
+    for line, name, llr in zip(case.lines(), case.names, truth, strict=True):
+        assert line[:2] == [name, "Ann%20Lee"] and len(line) == 3
+        assert float(line[2]) == pytest.approx(llr, abs=1e-4)
+        assert line[2] == str(np.float32(line[2]))

@@ -3,6 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.tables.sessions import default_sessions, read_recordings
 from dcaplda.runtime.tables.text_tables import read_durations, read_words
@@ -12,6 +15,9 @@ from dcaplda.train.data.columns import Columns
 from dcaplda.train.data.guesses import complete
 from dcaplda.train.data.labelled import Labels, TrainingData, assemble
 from dcaplda.train.recipe.sections import DataSection
+
+LONG_SPEECH = 1800.0
+"""Seconds of speech that hardly half of any training's utterances have."""
 
 
 def load_training_data(
@@ -24,7 +30,18 @@ def load_training_data(
     data = assemble(
         table.ids, table.matrix, guess.labels, section.allow_shared_sessions, in_place=True
     )
-    return replace(data, notes=guess.notes)
+    return replace(data, notes=[*guess.notes, *_doubts(data.seconds, directory)])
+
+
+def _doubts(seconds: NDArray[np.float32], place: str) -> list[str]:
+    """A word about durations that no recordings have; NaN are unknown ones."""
+    middle = float(np.median(seconds)) if len(seconds) else 0.0
+    if not middle > LONG_SPEECH:
+        return []
+    return [
+        f"{place}: half of the utterances have more than {middle / 3600:.1f} hours of speech; are "
+        "the durations milliseconds or frames? (compute-durations --frame-shift=0.01 takes frames)"
+    ]
 
 
 def read_labels(directory: str, section: DataSection, need_durations: bool = True) -> Labels:

@@ -17,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from dcaplda.runtime.errors import TableError
+from dcaplda.runtime.files import note_input
 from dcaplda.runtime.tables.formats.arrays import Broken
 from dcaplda.runtime.tables.formats.registry import Rows
 
@@ -38,6 +39,7 @@ def decode_in_child(module: str, name: str, kind: str) -> Rows:
     """What `decode` of a module here makes of a file; `kind` is the format in messages."""
     if not os.path.isfile(name):
         raise TableError(f"'{name}': no such file; check the name and the directory")
+    note_input(os.stat(name))
     command = [sys.executable, "-P", "-c", CODE, str(_PACKAGE), module, os.path.abspath(name)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     stream = cast(io.BufferedReader, process.stdout)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcaplda.runtime.errors import TableError
-from dcaplda.runtime.files import new_folder
+from dcaplda.runtime.files import new_folder, note_input
 from dcaplda.runtime.tables.formats.arrays import (
     Broken,
     as_vector,
@@ -98,6 +98,7 @@ def locate_vector(data: bytes | mmap.mmap, position: int = 0) -> tuple[int, int,
 
 def _read_file(path: str) -> NDArray[np.floating]:
     with open(path, "rb") as stream:
+        note_input(os.fstat(stream.fileno()))
         data = stream.read()
     start, stop, dtype = locate_vector(data)
     if stop != len(data):

@@ -4,6 +4,7 @@ The zip file is opened by zipfile, its arrays by `npy`: the sizes in the directo
 header and of what is stored must agree before memory is taken, and checksums are always compared.
 """
 
+import os
 import zipfile
 from collections.abc import Collection, Iterator
 from typing import IO
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcaplda.runtime.errors import TableError
-from dcaplda.runtime.files import replacing
+from dcaplda.runtime.files import note_input, replacing
 from dcaplda.runtime.tables.formats import npy
 from dcaplda.runtime.tables.formats.arrays import (
     IDS,
@@ -37,6 +38,7 @@ def read(name: str, only: Collection[str] | None) -> Rows:
     """Ids and vectors of a file in either layout."""
     try:
         with open(name, "rb") as stream:
+            note_input(os.fstat(stream.fileno()))
             if stream.read(len(npy.MAGIC)) == npy.MAGIC:
                 raise Broken("one array without ids (npy), not npz; save it with numpy.savez")
             stream.seek(0)

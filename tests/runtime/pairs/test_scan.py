@@ -1,5 +1,7 @@
 """Kept pairs against a full sort of the whole matrix, ties and parts included."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -108,3 +110,20 @@ def test_progress_counts_tiles() -> None:
     compare = lambda t: zeros[t.row : t.row_end, t.column : t.column_end].copy()  # noqa: E731
     list(kept_pairs(compare, grid, (0, grid.n_tiles), Wanted(1), 1, told.append))
     assert sum(told) == grid.n_tiles
+
+
+@pytest.mark.parametrize("triangle", [True, False])
+def test_more_partners_than_there_are_are_not_held(triangle) -> None:
+    """Memory follows the table, not the number that somebody asked for."""
+    llrs = np.random.default_rng(0).standard_normal((7, 7)).astype(np.float32)
+    wanted = Wanted(10**11, -np.inf)
+    found = listed(scan(llrs, triangle, wanted, 1, 1))
+    assert found == by_sorting(llrs, triangle, Wanted(100, -np.inf))
+    assert len(found) == (7 * 6 if triangle else 7 * 7)
+
+
+def test_a_limit_beyond_all_llrs_keeps_nothing_without_a_warning() -> None:
+    llrs = np.random.default_rng(0).standard_normal((5, 5)).astype(np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert listed(scan(llrs, True, Wanted(2, 1e300), 1, 1)) == []

@@ -245,3 +245,12 @@ def test_vectors_are_ordered_where_they_lie() -> None:
     assert not np.shares_memory(expected.embeddings, matrix)
     assert found.ids == expected.ids
     np.testing.assert_array_equal(found.embeddings, expected.embeddings)
+
+
+@pytest.mark.parametrize(("factor", "doubted"), [(1.0, False), (1000.0, True)])
+def test_milliseconds_in_place_of_seconds_are_doubted(directory, factor: float, doubted: bool):
+    def change(table: dict[str, str]) -> None:
+        table.update({name: f"{float(value) * factor:.2f}" for name, value in table.items()})
+
+    rewrite(directory / "utt2dur", change)
+    assert any("milliseconds or frames" in note for note in load(directory).notes) == doubted
