@@ -88,7 +88,8 @@ def test_bad_input_leaves_nothing_and_an_older_file_alone(
         ("npz:nowhere/x", "there is no directory"),
         ("npz:-", "takes a file name"),
         ("npy:full", "is there already"),
-        ("npy:in.ark", "is there already"),
+        ("npy:file", "is there already"),
+        ("npy:in.ark", "is an input too"),
     ],
 )
 def test_an_impossible_target_is_refused_before_anything_is_read(
@@ -97,6 +98,7 @@ def test_an_impossible_target_is_refused_before_anything_is_read(
     monkeypatch.chdir(tmp_path)
     Path("in.ark").write_bytes(b"not even an archive")
     Path("full").mkdir()
+    Path("file").touch()
     Path("full/a").touch()
     assert main(["--print-args=false", "ark:in.ark", target]) == 1
     assert says in capfd.readouterr().err

@@ -198,7 +198,8 @@ def test_bad_requests_are_one_line(tmp_path, sources, timed_trials, capsys) -> N
         ([bundle, f"--durations={durations}", *files], "no duration of 'u158' and 1 more"),
         ([bundle, f"--durations={tmp_path}/equal", *files], "all durations are equal"),
         (["--bundle=nowhere", *files], "nowhere: has no model.json"),
-        ([bundle, *files[:2], str(trials)], "is a file; give a directory"),
+        ([bundle, *files[:2], f"{tmp_path}/equal"], "is a file; give a directory"),
+        ([bundle, *files[:2], str(trials)], "is an input too"),
     ):
         assert calibrate(words) == 1
         assert told in capsys.readouterr().err
