@@ -1,13 +1,16 @@
 """The command line: every mistake is one line on stderr and exit 1."""
 
 import json
+import os
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from training_world import draw, write_data_dir, write_dev, write_recipe
 
+from dcaplda.bin import train_backend
 from dcaplda.bin.train_backend import main
 
 pytestmark = pytest.mark.torch
@@ -200,3 +203,28 @@ def test_help_lists_the_options_and_needs_no_torch(capsys):
         "train-backend --select <exp-dir>",
     ):
         assert word in shown
+
+
+@pytest.mark.parametrize(
+    ("lines", "before", "told"), [(10, None, "1"), (200_000, None, "None"), (10, "2", "2")]
+)
+def test_few_utterances_have_one_thread_of_numpy(tmp_path, monkeypatch, lines, before, told):
+    """Set before numpy is loaded, which is asked in a new process, and only where nobody has."""
+    (tmp_path / "utt2spk").write_text("utt spk\n" * lines)
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    if before is not None:
+        monkeypatch.setenv("OPENBLAS_NUM_THREADS", before)
+    code = (
+        "import os, sys; from pathlib import Path; from dcaplda.bin import train_backend\n"
+        "train_backend._one_thread_of_numpy(Path(sys.argv[1]))\n"
+        "print(os.environ.get('OPENBLAS_NUM_THREADS'))"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    assert subprocess.run(command, capture_output=True, text=True).stdout.strip() == told
+
+
+def test_a_programs_own_threads_are_left_alone(tmp_path, monkeypatch):
+    (tmp_path / "utt2spk").write_text("utt spk\n")
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    train_backend._one_thread_of_numpy(tmp_path)
+    assert "OPENBLAS_NUM_THREADS" not in os.environ
