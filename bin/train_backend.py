@@ -115,7 +115,7 @@ def _one_thread_of_numpy(data: Path) -> None:
     """Before numpy is there: the products of few utterances are too small to be shared.
 
     Two threads of its library wait for each other: of 7,700 utterances a training without a recipe
-    took 240 s with two and 180 s with one, in two fifths of the processor time. torch's are its own.
+    took 240 s with two and 180 s with one, in two fifths of the processor time. torch has its own.
     """
     if "numpy" in sys.modules:
         return  # called from a program, whose threads are its own
