@@ -292,7 +292,9 @@ class Trials(Target):
             found = self._pairs(read_trials(path, columns=columns))
             if b'"' in content:
                 return OTHER  # csv's quotes
-            text = content.decode("utf-8-sig").replace("\r\n", "\n").removesuffix("\n")
+            text = content.decode("utf-8-sig").replace("\r\n", "\n")
+            # The last line may lack its newline, of Windows' two characters too.
+            text = text.removesuffix("\n").removesuffix("\r")
             mark = next((m for m in "\t," if m in text.split("\n")[0]), " ")
             header, *rows = [line.split(mark) for line in text.split("\n")]
             if mark == " ":
