@@ -40,7 +40,7 @@ def _doubts(seconds: NDArray[np.float32], place: str) -> list[str]:
         return []
     return [
         f"{place}: half of the utterances have more than {middle / 3600:.1f} hours of speech; are "
-        "the durations milliseconds or frames? (compute-durations --frame-shift=0.01 takes frames)"
+        "the durations milliseconds or frames? (compute-durations --num-frames takes frames)"
     ]
 
 
