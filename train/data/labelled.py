@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +66,7 @@ class TrainingData:
         weights = 1.0 / np.bincount(domains)[domains]
         return weights / np.bincount(self.speaker) if balance == "even" else weights
 
-    @property
+    @cached_property
     def domain_group(self) -> Index:
         """Number of each domain's group: domains that share people, such as degraded copies."""
         group = np.arange(len(self.domain_names))

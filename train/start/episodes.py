@@ -255,7 +255,11 @@ def _side_means(values: Array, side: Rows) -> Array:
 
 
 def _sides(data: TrainingData, rows: Rows, count: int, rng: np.random.Generator) -> Rows:
-    """Sets of `count` utterances of one speaker each, of as many sessions as it has; (n, count)."""
+    """Sets of `count` utterances of one speaker each; (n, count).
+
+    Several are of as many sessions as the speaker has, but for one that is left for the other side:
+    who has five sessions could else never be met again after an enrolment of five utterances.
+    """
     found = []
     speakers = data.speaker[rows]
     order = np.argsort(speakers, kind="stable")
@@ -264,13 +268,28 @@ def _sides(data: TrainingData, rows: Rows, count: int, rng: np.random.Generator)
         if len(own) < count:
             continue
         own = own[np.argsort(data.session[own], kind="stable")]
-        turn = rng.random((SINGLES_EACH if count == 1 else SEVERAL_EACH, len(own)))
-        # Whoever is the first of a session comes before all who are not: keys from 0 to 1, less 1.
         begins = np.unique(data.session[own], return_index=True)[1]
-        sizes = np.diff([*begins, len(own)])
-        first = turn == np.repeat(np.minimum.reduceat(turn, begins, axis=1), sizes, axis=1)
-        found.append(own[np.argsort(turn - first, axis=1)[:, :count]])
+        draws = SINGLES_EACH if count == 1 else SEVERAL_EACH
+        most = len(begins) if count == 1 else len(begins) - 1
+        found.append(own[_session_orders(begins, len(own), most, draws, rng)[:, :count]])
     return np.concatenate(found) if found else np.empty((0, count), np.int64)
+
+
+def _session_orders(
+    begins: Rows, size: int, most: int, draws: int, rng: np.random.Generator
+) -> Rows:
+    """Orders of a speaker's rows, whose sessions begin at `begins`; (draws, size).
+
+    One row of each of `most` sessions comes first, then their others, then the rest session by
+    session: only a lack of utterances takes more of them.
+    """
+    sizes = np.diff([*begins, size])
+    rank = np.repeat(rng.random((draws, len(begins))).argsort(axis=1), sizes, axis=1)
+    turn = rng.random((draws, size))
+    first = turn == np.repeat(np.minimum.reduceat(turn, begins, axis=1), sizes, axis=1)
+    keys = np.where(rank < most, turn - first, turn + 1 + rank)
+    order: Rows = keys.argsort(axis=1)
+    return order
 
 
 def trial_kinds(data: TrainingData, enroll: Rows, test: Rows) -> NDArray[np.int8]:

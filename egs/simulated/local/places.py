@@ -1,7 +1,7 @@
 """Unlabelled utterances and several enrolled ones, beside the exact LLR: tables for adaptation.sh.
 
     places.py table <dir>                 nothing, 10 and 30 utterances heard, and the oracle
-    places.py numbers <bundle> <data-dir> the same people enrolled with 1, 2, 3 and 5 utterances
+    places.py numbers <bundle> <data-dir> the same people enrolled with 1, 2, 3, 5 and 10 utterances
 
 <dir> has <set>/single.tsv and multi.tsv of egs/recordings/local/adaptation.py, the halvings beside
 them, and data/<set> with the oracle's scores. The oracle knows the world and the trial's domain, so
@@ -22,7 +22,7 @@ from dcaplda.eval.metrics.scalars import cllr, min_cllr_lin  # noqa: E402
 from dcaplda.runtime import Backend  # noqa: E402
 from dcaplda.runtime.several import merged_voiceprints, offsets_to_groups  # noqa: E402
 
-NUMBERS = (1, 2, 3, 5)
+NUMBERS = (1, 2, 3, 5, 10)
 WAYS = {"single": "one", "joint": "three, joint", "scores": "three, mean of scores"}
 
 
@@ -70,7 +70,7 @@ def table(root: Path) -> None:
 
 
 def numbers(bundle: str, data: Path) -> None:
-    """The first recordings of everybody are enrolled, the last is the test."""
+    """The first recordings of everybody are enrolled; those behind the first ten are the tests."""
     backend = Backend.load(bundle, threads=1)
     found: dict[int, list[tuple[float, ...]]] = {n: [] for n in NUMBERS}
     for folder in sorted(data.glob("eval-*")):
@@ -79,15 +79,17 @@ def numbers(bundle: str, data: Path) -> None:
         for utterance in sorted(place.ids):
             own.setdefault(place.speaker[utterance], []).append(utterance)
         people = [p for p, names in own.items() if len(names) > max(NUMBERS)]
-        tests = [own[p][-1] for p in people]
+        if not people:
+            raise fail(f"{folder}: nobody has more than {max(NUMBERS)} utterances")
+        tests = [u for p in people for u in own[p][max(NUMBERS) :]]
         test = backend.voiceprints(place.embeddings(tests), seconds_of(place, tests))
+        targets = np.array([[place.speaker[u] == p for u in tests] for p in people])
         for n in NUMBERS:
             names = [u for p in people for u in own[p][:n]]
             rows = backend.voiceprints(place.embeddings(names), seconds_of(place, names))
             groups = offsets_to_groups(np.arange(len(people) + 1) * n)
             enroll = merged_voiceprints(backend, rows, groups, len(people))
-            llrs = backend.compare(enroll, test)
-            found[n].append(figures(llrs, np.eye(len(people), dtype=bool)))
+            found[n].append(figures(backend.compare(enroll, test), targets))
     print("| enrolled | actual / minimum [at 0.01] | over the minimum |\n| --- | --- | --- |")
     for n, values in found.items():
         actual, least, rare, _ = np.mean(values, axis=0)

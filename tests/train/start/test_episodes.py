@@ -157,13 +157,33 @@ def test_sides_are_of_one_speaker_and_targets_of_two_sessions(every, source) -> 
         assert not shared_sessions(data, one).any()
 
 
-def test_sides_have_as_many_sessions_as_they_can(every, source) -> None:
-    """Each speaker has four sessions of two utterances."""
+def test_several_utterances_are_of_all_sessions_but_one(every, source) -> None:
+    """Each speaker has four sessions of two utterances: five are of three, one is left to meet."""
+    met = set()
     for _, _, one in every:
         for side in (one.enroll, one.test):
             sorted_sessions = np.sort(source.data.session[side], axis=1)
             counts = 1 + (np.diff(sorted_sessions, axis=1) > 0).sum(axis=1)
-            assert (counts == min(side.shape[1], 4)).all()
+            assert (counts == min(side.shape[1], 3)).all()
+        met.add(one.enroll.shape[1])
+    assert met == {1, 2, 3, 5}, "trials of every number that eight utterances allow"
+
+
+def test_only_a_lack_of_utterances_takes_more_sessions() -> None:
+    """Sessions of 3, 1 and 2 rows, two of them asked for: at least one row of each comes first."""
+    begins, size = np.array([0, 3, 4]), 6
+    session = np.array([0, 0, 0, 1, 2, 2])
+    orders = episodes._session_orders(begins, size, 2, 200, np.random.default_rng(0))
+    assert (np.sort(orders, axis=1) == np.arange(size)).all()
+    for order in session[orders]:
+        chosen = set(order[:2])
+        assert len(chosen) == 2
+        of_chosen = sum(np.count_nonzero(session == s) for s in chosen)
+        assert set(order[:of_chosen]) == chosen
+    assert len({tuple(sorted(set(order[:2]))) for order in session[orders]}) == 3
+    one = episodes._session_orders(begins, size, 1, 50, np.random.default_rng(0))
+    for order in session[one]:  # whole sessions, one after the other
+        assert np.count_nonzero(np.diff(order)) == 2
 
 
 def test_places_are_one_or_two_with_the_same_people(every, source) -> None:
