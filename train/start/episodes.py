@@ -159,6 +159,11 @@ def _episode(
     scorers = [posterior(held_out, data.embeddings[pool]) for pool in pools]
     if one_place:
         scorers[1] = scorers[0]
+    plan = replace(
+        plan,
+        n_enroll=min(plan.n_enroll, most_each(data, trial_rows[0])),
+        n_test=min(plan.n_test, most_each(data, trial_rows[1])),
+    )
     enroll = _sides(data, trial_rows[0], plan.n_enroll, rng)
     test = _sides(data, trial_rows[1], plan.n_test, rng)
     if min(len(enroll), len(test)) < 2:
@@ -252,6 +257,17 @@ def _side_means(values: Array, side: Rows) -> Array:
     """Of the utterances of each side, (n * count, F) -> (n, F)."""
     found: Array = values.reshape(*side.shape, -1).mean(axis=1)
     return found
+
+
+def most_each(data: TrainingData, rows: Rows) -> int:
+    """How many utterances two speakers at least can enrol and still have a session to be met in."""
+    pairs = np.stack([data.speaker[rows], data.session[rows]])
+    of_session, counts = np.unique(pairs, axis=1, return_counts=True)
+    speakers, begins = np.unique(of_session[0], return_index=True)
+    if len(speakers) < 2:
+        return 1
+    kept = np.add.reduceat(counts, begins) - np.minimum.reduceat(counts, begins)
+    return max(1, int(np.sort(kept)[-2]))
 
 
 def _sides(data: TrainingData, rows: Rows, count: int, rng: np.random.Generator) -> Rows:
