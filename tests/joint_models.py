@@ -45,6 +45,7 @@ def joint_torch_model(
         score.reach.copy_(torch.tensor([0.2, 2.5]))
         score.usual_ease.fill_(-1.0)
         score.reach_ease.fill_(0.7)
+        score.told_count.fill_(6.0)
     return model
 
 

@@ -148,6 +148,7 @@ def joint_scorer_of(model: Backend) -> JointScorer:
         reach=float64(score.reach),
         usual_ease=float(score.usual_ease),
         reach_ease=float(score.reach_ease),
+        told_count=float(score.told_count),
     )
 
 

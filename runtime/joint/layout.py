@@ -21,6 +21,7 @@ TAIL = 2
 """Columns of the count and of the spread."""
 LENGTHS_AT = slice(-3 - LENGTHS, -3)
 PLACE_AT = [-3, -1]
+COUNT_AT = -2
 """Of a side's conditions: durations come first, then the lengths of its embeddings, the ease of its
 place, the logarithm of the number of utterances, and how well the place is known."""
 BIAS, AXES, FACTORS, HALF = "joint.bias", "joint.axes", "joint.factors", "joint.half"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dcaplda.runtime.checks import finite_llrs
 from dcaplda.runtime.errors import BundleError, InputError
-from dcaplda.runtime.joint.layout import TAIL, Layout
+from dcaplda.runtime.joint.layout import COUNT_AT, TAIL, Layout
 from dcaplda.runtime.joint.scorer import (
     JointScorer,
     form_scores,
@@ -215,7 +215,7 @@ class JointModel:
 
     def _counted(self, x: Array, count: Array, conditions: Array, shared: Array) -> Sides:
         conditions = conditions.copy()
-        conditions[:, -2] = np.log(count)
+        conditions[:, COUNT_AT] = np.log(np.minimum(count, self.scorer.told_count))
         correlation = self.scorer.correlation
         return Sides(x, count, correlation * shared + (1.0 - correlation) / count, conditions)
 

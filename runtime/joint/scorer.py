@@ -16,6 +16,8 @@ from dcaplda.runtime.joint.terms import Array, Terms, pair_terms
 
 QUADRATICS = 10
 """Sums of squares that a test brings; the LLR loses less than 1e-6 by their being so few."""
+NO_LIMIT = 1e9
+"""Utterances that nobody has."""
 LENGTHS = 2
 """Conditions that an embedding's own lengths are: before and after LDA."""
 PLACE = {"gate", "parent_bias", "parent_centre"}
@@ -68,6 +70,9 @@ class JointScorer:
     """Ease of the places that training held out (see `ease`)."""
     reach_ease: float = np.inf
     """How far a place's ease may lie from it."""
+    told_count: float = NO_LIMIT
+    """Utterances of a side that calibration is told at most, as many as training's had: what a line
+    fitted to six says of twenty is not what twenty are worth."""
     known: float = 0.0
     """How well the place is known, from 0 to below 1: what calibration is told."""
     ease: float = 0.0
@@ -244,7 +249,7 @@ def read_scorer(arrays: Any, place: str) -> JointScorer:
     shapes |= {"turn": (rank, rank), "embedding_mean": (dim,), "weight": (rank, dim)}
     shapes |= {"usual": (LENGTHS,), "reach": (LENGTHS,)}
     shapes |= {name: (rank,) for name in PLACE if name in found}
-    of_model = "correlation", "same_score", "length", "usual_ease", "reach_ease"
+    of_model = "correlation", "same_score", "length", "usual_ease", "reach_ease", "told_count"
     numbers = (*of_model, "known", "ease", "heard", "edge")
     shapes |= {name: () for name in numbers}
     shapes["quadratics"] = (len(np.atleast_1d(found["quadratics"])), rank)
@@ -259,8 +264,8 @@ def read_scorer(arrays: Any, place: str) -> JointScorer:
     if (found["known"] > 0) != (len(found.keys() & PLACE) == len(PLACE)):
         raise BundleError(f"{place}: a part of what adaptation leaves is missing; adapt again")
     far = found["reach"].min(), found["reach_ease"]
-    if not found["length"] > 0 or min(far) < 0:
-        raise BundleError(f"{place}: 'length' or 'reach' is below what it can be")
+    if not found["length"] > 0 or min(far) < 0 or found["told_count"] < 1:
+        raise BundleError(f"{place}: 'length', 'reach' or 'told_count' is below what it can be")
     scalars = {name: float(found.pop(name)) for name in numbers}
     return JointScorer(**found, **scalars)  # type: ignore[arg-type]
 

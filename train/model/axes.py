@@ -8,6 +8,8 @@ other; that of several follows from the same variances (runtime/joint), so train
 import torch
 from torch import Tensor, nn
 
+from dcaplda.runtime.joint.scorer import NO_LIMIT
+
 LENGTHS = 2
 """Conditions that an embedding's own lengths are."""
 
@@ -15,10 +17,10 @@ LENGTHS = 2
 class AxisScore(nn.Module):
     """LLR of two utterances of one place whose offset neither side knows.
 
-    `embedding_mean`, `correlation`, `same_score`, `usual_ease` and `reach_ease` take no part in it:
-    adaptation and the mean of several utterances use them (JointScorer), and they travel with the
-    model. `usual` are the logarithms of training's lengths of embeddings, before and after LDA,
-    `reach` how far others may lie from them.
+    `embedding_mean`, `correlation`, `same_score`, `usual_ease`, `reach_ease` and `told_count` take
+    no part in it: adaptation and the mean of several utterances use them (JointScorer), and they
+    travel with the model. `usual` are the logarithms of training's lengths of embeddings, before
+    and after LDA, `reach` how far others may lie from them.
     """
 
     correlation: Tensor
@@ -29,6 +31,7 @@ class AxisScore(nn.Module):
     reach: Tensor
     usual_ease: Tensor
     reach_ease: Tensor
+    told_count: Tensor
 
     def __init__(self, dim: int, embedding_dim: int) -> None:
         super().__init__()
@@ -44,6 +47,7 @@ class AxisScore(nn.Module):
         self.register_buffer("reach", torch.ones(LENGTHS))
         self.register_buffer("usual_ease", torch.zeros(()))
         self.register_buffer("reach_ease", torch.ones(()))
+        self.register_buffer("told_count", torch.full((), NO_LIMIT))
 
     def axes(self, projected: Tensor) -> Tensor:
         """x of w; (n, R) -> (n, R)."""

@@ -1,11 +1,12 @@
 """The start as a model of place, speaker and sample on independent axes (runtime/joint)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dcaplda.runtime.errors import InputError
+from dcaplda.runtime.joint.layout import COUNT_AT
 from dcaplda.runtime.joint.place import difference_scores
 from dcaplda.runtime.joint.scorer import LENGTHS, JointScorer, quadratic_basis
 from dcaplda.train.data.folds import Part, domain_parts, speaker_parts
@@ -165,7 +166,9 @@ def find_joint_start(
     episodes = list(calibration_episodes(data, config, say))
     ease = usual_ease(e for e in episodes if not e.recording)
     episodes = [told_ease(episode, *ease) for episode in episodes]
-    scorer = replace(scorer, usual_ease=ease[0], reach_ease=ease[1])
+    scorer = replace(
+        scorer, usual_ease=ease[0], reach_ease=ease[1], told_count=most_counted(episodes)
+    )
     if not any(episode.one_place for episode in episodes):
         raise InputError(
             "calibration of several utterances: no part of the people has target and nontarget "
@@ -187,6 +190,12 @@ def find_joint_start(
         "calibrated as those of one"
     )
     return JointStart(scorer, same, same, within, expected)
+
+
+def most_counted(episodes: Iterable[Episode]) -> float:
+    """Utterances of the largest side that calibration sees."""
+    logs = [side[:, COUNT_AT].max() for e in episodes for side in (e.enroll, e.test)]
+    return float(np.exp(max(logs, default=0.0)))
 
 
 def calibration_episodes(

@@ -113,6 +113,7 @@ def set_axes(score: AxisScore, joint: JointScorer) -> None:
         ("reach", joint.reach),
         ("usual_ease", np.array(joint.usual_ease)),
         ("reach_ease", np.array(joint.reach_ease)),
+        ("told_count", np.array(joint.told_count)),
     ):
         getattr(score, name).copy_(torch.from_numpy(values))
 

@@ -1,5 +1,7 @@
 """LLRs of several utterances against densities of all of their values, and rows that keep them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -67,7 +69,26 @@ def test_a_row_says_what_went_into_it(n: int) -> None:
     assert back.spread[0] == pytest.approx(0.1 + 0.9 / n, rel=1e-6)
     np.testing.assert_allclose(back.x, side.x, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(back.conditions, side.conditions, rtol=1e-6, atol=1e-6)
-    assert back.conditions[0, -2] == pytest.approx(np.log(n), abs=1e-6)
+    most = joint.scorer.told_count
+    assert most == 6
+    assert back.conditions[0, -2] == pytest.approx(np.log(min(n, most)), abs=1e-6)
+
+
+def test_more_utterances_than_calibration_was_taught_count_in_the_score_alone() -> None:
+    """Ten are told as six; the closed form knows that they are ten."""
+    joint = joint_model()
+    free = replace(joint, scorer=replace(joint.scorer, told_count=1e9))
+    one, other = utterances(10, 11), utterances(1, 12)
+    sides = [one_side(joint, *of) for of in (one, other)]
+    told = [one_side(free, *of) for of in (one, other)]
+    assert sides[0].count[0] == told[0].count[0] == 10
+    assert sides[0].spread[0] == told[0].spread[0]
+    six = told[0].conditions.copy()
+    six[0, -2] = np.log(6)
+    np.testing.assert_allclose(sides[0].conditions, six, atol=1e-12)
+    expected = free.llrs(replace(told[0], conditions=six), told[1])
+    np.testing.assert_allclose(joint.llrs(*sides), expected, atol=1e-10)
+    assert abs(joint.llrs(*sides) - free.llrs(*told)) > 1e-3
 
 
 def test_merging_in_any_order_and_in_steps_is_the_same() -> None:
