@@ -133,6 +133,9 @@ class InitSection:
     """With model.joint: three times as many episodes of each place that is held out in turn, and a
     third of each part of the people; half of them are of single utterances. More are slower and
     calibrate a little better."""
+    calibration_apart: bool = False
+    """With model.joint: several utterances of a side are all of different sessions (where those of
+    one session are pieces of one recording); else of all sessions but one, as many as it takes."""
     joint_steps: int = 0
     """With model.joint: steps in which LDA, axes and variances learn from trials of several
     utterances, before calibration; scorers that hold somebody out make them without those."""

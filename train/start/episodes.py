@@ -73,10 +73,12 @@ class Plan:
 
 @dataclass(frozen=True)
 class Source:
-    """What episodes are drawn from: the data and each utterance's duration features."""
+    """What episodes are drawn from: the data and each utterance's duration features, and how."""
 
     data: TrainingData
     features: Array
+    apart: bool = False
+    """Whether several utterances of a side are all of different sessions."""
 
 
 def episodes_of_part(
@@ -161,11 +163,11 @@ def _episode(
         scorers[1] = scorers[0]
     plan = replace(
         plan,
-        n_enroll=min(plan.n_enroll, most_each(data, trial_rows[0])),
-        n_test=min(plan.n_test, most_each(data, trial_rows[1])),
+        n_enroll=min(plan.n_enroll, most_each(data, trial_rows[0], source.apart)),
+        n_test=min(plan.n_test, most_each(data, trial_rows[1], source.apart)),
     )
-    enroll = _sides(data, trial_rows[0], plan.n_enroll, rng)
-    test = _sides(data, trial_rows[1], plan.n_test, rng)
+    enroll = _sides(data, trial_rows[0], plan.n_enroll, rng, source.apart)
+    test = _sides(data, trial_rows[1], plan.n_test, rng, source.apart)
     if min(len(enroll), len(test)) < 2:
         return None
     kind = trial_kinds(data, enroll, test)
@@ -259,53 +261,61 @@ def _side_means(values: Array, side: Rows) -> Array:
     return found
 
 
-def most_each(data: TrainingData, rows: Rows) -> int:
-    """How many utterances two speakers at least can enrol and still have a session to be met in."""
+def most_each(data: TrainingData, rows: Rows, apart: bool) -> int:
+    """How many utterances two speakers at least can enrol and still have a session to be met in.
+
+    `apart`: each of another session.
+    """
     pairs = np.stack([data.speaker[rows], data.session[rows]])
     of_session, counts = np.unique(pairs, axis=1, return_counts=True)
     speakers, begins = np.unique(of_session[0], return_index=True)
     if len(speakers) < 2:
         return 1
+    counts = np.ones_like(counts) if apart else counts
     kept = np.add.reduceat(counts, begins) - np.minimum.reduceat(counts, begins)
     return max(1, int(np.sort(kept)[-2]))
 
 
-def _sides(data: TrainingData, rows: Rows, count: int, rng: np.random.Generator) -> Rows:
+def _sides(
+    data: TrainingData, rows: Rows, count: int, rng: np.random.Generator, apart: bool = False
+) -> Rows:
     """Sets of `count` utterances of one speaker each; (n, count).
 
     Several are of as many sessions as the speaker has, but for one that is left for the other side:
     who has five sessions could else never be met again after an enrolment of five utterances.
+    `apart`: each is of another session, and who has too few is left out.
     """
     found = []
     speakers = data.speaker[rows]
     order = np.argsort(speakers, kind="stable")
     ends = np.flatnonzero(np.diff(speakers[order])) + 1
     for own in np.split(rows[order], ends):
-        if len(own) < count:
-            continue
         own = own[np.argsort(data.session[own], kind="stable")]
         begins = np.unique(data.session[own], return_index=True)[1]
+        if len(own) < count or (apart and 1 < count >= len(begins)):
+            continue
         draws = SINGLES_EACH if count == 1 else SEVERAL_EACH
-        most = len(begins) if count == 1 else len(begins) - 1
-        found.append(own[_session_orders(begins, len(own), most, draws, rng)[:, :count]])
+        left = 0 if count == 1 or apart else 1
+        found.append(own[_session_orders(begins, len(own), left, draws, rng)[:, :count]])
     return np.concatenate(found) if found else np.empty((0, count), np.int64)
 
 
 def _session_orders(
-    begins: Rows, size: int, most: int, draws: int, rng: np.random.Generator
+    begins: Rows, size: int, left: int, draws: int, rng: np.random.Generator
 ) -> Rows:
     """Orders of a speaker's rows, whose sessions begin at `begins`; (draws, size).
 
-    One row of each of `most` sessions comes first, then their others, then the rest session by
-    session: only a lack of utterances takes more of them.
+    One row of each session comes first, then their others; `left` sessions come behind all of them:
+    only a lack of utterances takes one.
     """
     sizes = np.diff([*begins, size])
-    rank = np.repeat(rng.random((draws, len(begins))).argsort(axis=1), sizes, axis=1)
     turn = rng.random((draws, size))
     first = turn == np.repeat(np.minimum.reduceat(turn, begins, axis=1), sizes, axis=1)
-    keys = np.where(rank < most, turn - first, turn + 1 + rank)
-    order: Rows = keys.argsort(axis=1)
-    return order
+    if not left:
+        return np.argsort(turn - first, axis=1)
+    rank = np.repeat(rng.random((draws, len(begins))).argsort(axis=1), sizes, axis=1)
+    keys = np.where(rank >= left, turn - first, turn + 1 + rank)
+    return np.argsort(keys, axis=1)
 
 
 def trial_kinds(data: TrainingData, enroll: Rows, test: Rows) -> NDArray[np.int8]:

@@ -202,7 +202,8 @@ def calibration_episodes(
     data: TrainingData, config: TrainingConfig, say: Say = silent
 ) -> Iterator[Episode]:
     """Episodes of people held out, and of whole groups of domains held out, in turn."""
-    source = Source(data, duration_features(data, config.model))
+    features = duration_features(data, config.model)
+    source = Source(data, features, config.init.calibration_apart)
     share = config.init.calibration_domains
     folds = config.init.calibration_folds or FOLDS
     plans: list[tuple[Part, bool, float]] = []

@@ -1,6 +1,6 @@
 """Episodes: who is heard, who is compared, and what calibration is told of it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -157,23 +157,52 @@ def test_sides_are_of_one_speaker_and_targets_of_two_sessions(every, source) -> 
         assert not shared_sessions(data, one).any()
 
 
+def sessions_of(source: Source, side: np.ndarray) -> np.ndarray:
+    sorted_sessions = np.sort(source.data.session[side], axis=1)
+    return 1 + (np.diff(sorted_sessions, axis=1) > 0).sum(axis=1)
+
+
 def test_several_utterances_are_of_all_sessions_but_one(every, source) -> None:
-    """Each speaker has four sessions of two utterances: five are of three, one is left to meet."""
-    met = set()
+    """Each speaker has four sessions of two utterances: five are of three, and ten become six."""
     for _, _, one in every:
         for side in (one.enroll, one.test):
-            sorted_sessions = np.sort(source.data.session[side], axis=1)
-            counts = 1 + (np.diff(sorted_sessions, axis=1) > 0).sum(axis=1)
-            assert (counts == min(side.shape[1], 3)).all()
-        met.add(one.enroll.shape[1])
-    assert met == {1, 2, 3, 5, 6}, "ten are as many as three sessions have"
+            assert (sessions_of(source, side) == min(side.shape[1], 3)).all()
+    assert {one.enroll.shape[1] for *_, one in every} == {1, 2, 3, 5, 6}
+    assert {one.test.shape[1] for *_, one in every} == {1, 2, 4}
 
 
-def test_only_a_lack_of_utterances_takes_more_sessions() -> None:
-    """Sessions of 3, 1 and 2 rows, two of them asked for: at least one row of each comes first."""
+def test_apart_each_utterance_is_of_another_session_and_one_is_left(monkeypatch, source) -> None:
+    apart = replace(source, apart=True)
+    found = [
+        one
+        for part, whole in parts(source.data)
+        for one in drawn(monkeypatch, apart, part, whole, seed=1)
+    ]
+    for one in found:
+        for side in (one.enroll, one.test):
+            assert (sessions_of(source, side) == side.shape[1]).all()
+    assert {one.enroll.shape[1] for one in found} == {1, 2, 3}
+
+
+@pytest.mark.parametrize(("apart", "most"), [(False, 4), (True, 2)])
+def test_as_many_are_drawn_as_two_people_can_enrol_and_be_met(apart: bool, most: int) -> None:
+    """Speakers 0, 1 and 2 have four, three and two sessions of two utterances."""
+    data = draw(1, speakers=3, sessions=4).data()
+    sessions = [np.unique(data.session[data.speaker == k]) for k in range(3)]
+    few = [*sessions[0], *sessions[1][:3], *sessions[2][:2]]
+    rows = np.flatnonzero(np.isin(data.session, few))
+    assert episodes.most_each(data, rows, apart) == most
+    alone = rows[data.speaker[rows] == 0]
+    assert episodes.most_each(data, alone, apart) == 1, "nobody else to be met"
+    found = episodes._sides(data, rows, most, np.random.default_rng(0), apart)
+    assert set(data.speaker[found].ravel()) == ({0, 1} if apart else {0, 1, 2})
+
+
+def test_only_a_lack_of_utterances_takes_the_session_that_is_left() -> None:
+    """Sessions of 3, 1 and 2 rows: one row of each of two first, then theirs, then the third."""
     begins, size = np.array([0, 3, 4]), 6
     session = np.array([0, 0, 0, 1, 2, 2])
-    orders = episodes._session_orders(begins, size, 2, 200, np.random.default_rng(0))
+    orders = episodes._session_orders(begins, size, 1, 200, np.random.default_rng(0))
     assert (np.sort(orders, axis=1) == np.arange(size)).all()
     for order in session[orders]:
         chosen = set(order[:2])
@@ -181,9 +210,6 @@ def test_only_a_lack_of_utterances_takes_more_sessions() -> None:
         of_chosen = sum(np.count_nonzero(session == s) for s in chosen)
         assert set(order[:of_chosen]) == chosen
     assert len({tuple(sorted(set(order[:2]))) for order in session[orders]}) == 3
-    one = episodes._session_orders(begins, size, 1, 50, np.random.default_rng(0))
-    for order in session[one]:  # whole sessions, one after the other
-        assert np.count_nonzero(np.diff(order)) == 2
 
 
 def test_places_are_one_or_two_with_the_same_people(every, source) -> None:
