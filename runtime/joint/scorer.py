@@ -22,6 +22,8 @@ LENGTHS = 2
 """Conditions that an embedding's own lengths are: before and after LDA."""
 PLACE = {"gate", "parent_bias", "parent_centre"}
 """What only a scorer that is adapted to a place has."""
+SINCE = {"told_count"}
+"""What bundles that were exported before do not have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,7 +240,7 @@ def read_scorer(arrays: Any, place: str) -> JointScorer:
         found = {
             f.name: np.asarray(arrays[f.name], np.float64)
             for f in fields(JointScorer)
-            if f.name not in PLACE or f.name in arrays
+            if f.name not in PLACE | SINCE or f.name in arrays
         }
     except (KeyError, ValueError, TypeError, OSError) as error:
         raise BundleError(f"{place}: {error!r} is missing or wrong; export again") from None
@@ -250,7 +252,8 @@ def read_scorer(arrays: Any, place: str) -> JointScorer:
     shapes |= {"usual": (LENGTHS,), "reach": (LENGTHS,)}
     shapes |= {name: (rank,) for name in PLACE if name in found}
     of_model = "correlation", "same_score", "length", "usual_ease", "reach_ease", "told_count"
-    numbers = (*of_model, "known", "ease", "heard", "edge")
+    numbers = [*of_model, "known", "ease", "heard", "edge"]
+    numbers = [name for name in numbers if name in found or name not in SINCE]
     shapes |= {name: () for name in numbers}
     shapes["quadratics"] = (len(np.atleast_1d(found["quadratics"])), rank)
     for name, shape in shapes.items():
@@ -264,7 +267,7 @@ def read_scorer(arrays: Any, place: str) -> JointScorer:
     if (found["known"] > 0) != (len(found.keys() & PLACE) == len(PLACE)):
         raise BundleError(f"{place}: a part of what adaptation leaves is missing; adapt again")
     far = found["reach"].min(), found["reach_ease"]
-    if not found["length"] > 0 or min(far) < 0 or found["told_count"] < 1:
+    if not found["length"] > 0 or min(far) < 0 or found.get("told_count", 1) < 1:
         raise BundleError(f"{place}: 'length', 'reach' or 'told_count' is below what it can be")
     scalars = {name: float(found.pop(name)) for name in numbers}
     return JointScorer(**found, **scalars)  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ from joint_models import joint_bundle, joint_model
 
 from dcaplda.runtime import Backend, BundleError
 from dcaplda.runtime.bundle.checksums import sha256
+from dcaplda.runtime.joint.scorer import NO_LIMIT
 from dcaplda.runtime.joint.stored import joint_bytes, parse_joint
 
 pytestmark = pytest.mark.torch
@@ -104,6 +105,15 @@ def test_a_bad_array_is_a_bundle_error(kind: str, name: str) -> None:
 def test_wrong_shapes_and_values_are_bundle_errors(name: str, values) -> None:
     with pytest.raises(BundleError, match="^here: "):
         parse_joint(packed({**unpacked(), f"{name}.npy": npy(np.array(values))}), "here")
+
+
+def test_bundles_from_before_counts_had_a_limit_are_read() -> None:
+    """They tell calibration of any number, as they did."""
+    former = unpacked()
+    del former["told_count.npy"]
+    assert parse_joint(packed(former), "here").scorer.told_count == NO_LIMIT
+    with pytest.raises(BundleError, match="told_count"):
+        parse_joint(packed({**unpacked(), "told_count.npy": npy(np.array(0.5))}), "here")
 
 
 def test_compressed_is_refused_before_it_is_unpacked() -> None:
