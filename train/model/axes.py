@@ -8,10 +8,10 @@ other; that of several follows from the same variances (runtime/joint), so train
 import torch
 from torch import Tensor, nn
 
-from dcaplda.runtime.joint.scorer import NO_LIMIT
-
 LENGTHS = 2
 """Conditions that an embedding's own lengths are."""
+NO_LIMIT = 1e9
+"""Utterances that nobody has."""
 
 
 class AxisScore(nn.Module):
