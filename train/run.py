@@ -238,6 +238,9 @@ def _first_model(
 def _given_model(directory: str, expected: ModelConfig) -> Backend:
     """A trained or imported model to go on from; it must have the recipe's architecture."""
     model = load_model(directory)
+    expected = replace(
+        expected, trained_places=model.config.trained_places
+    )  # the data's, no choice
     difference = first_difference(model.config.to_dict(), expected.to_dict())
     if difference:
         raise UsageError(f"--start-model={directory}: its {difference} in the recipe")

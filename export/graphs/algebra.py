@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dcaplda.runtime.joint.rows import CalibrationForm, JointModel
 from dcaplda.runtime.joint.scorer import JointScorer, quadratic_basis
+from dcaplda.runtime.joint.trained import TrainedPlaces
 from dcaplda.train.model.axes import AxisScore
 from dcaplda.train.model.backend import Affine, Backend
 from dcaplda.train.model.quadratic import Quadratic
@@ -149,7 +150,15 @@ def joint_scorer_of(model: Backend) -> JointScorer:
         usual_ease=float(score.usual_ease),
         reach_ease=float(score.reach_ease),
         told_count=float(score.told_count),
+        trained=_trained_places(score),
     )
+
+
+def _trained_places(score: AxisScore) -> TrainedPlaces | None:
+    if not score.places:
+        return None
+    names = TrainedPlaces._fields
+    return TrainedPlaces(*(float64(getattr(score, f"trained_{name}")) for name in names))
 
 
 def joint_model_of(model: Backend, compiled: Compiled) -> JointModel:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dcaplda.runtime.joint.scorer import JointScorer, form_scores, quadratic_basis
 from dcaplda.runtime.joint.terms import Array
+from dcaplda.runtime.joint.trained import TrainedPlace, recognized
 
 SHIFT = 0.6
 """Share of the way from the place's mean embedding to training's that is gone before the length
@@ -89,16 +90,46 @@ def posterior(scorer: JointScorer, embeddings: NDArray[np.floating]) -> JointSco
         return scorer
     x = scorer.centred(pool)
     people = effective_people(count, shared_pairs(scorer, x))
-    evidence = TRUST / (scorer.between / people + 1.0 / count)
-    left = 1.0 / (1.0 / scorer.offset + evidence)
-    known = float(np.mean(evidence * left))
-    shift = SHIFT * known * (pool.mean(axis=0) - scorer.embedding_mean)
+    placed = _placed(scorer, pool, x, people)
+    placed = replace(placed, ease=_ease(placed, pool))
+    number = recognized(scorer.trained, x.mean(axis=0), scorer.between, count, people)
+    if number is None:
+        return placed
+    assert scorer.trained is not None, "a place was recognized"
+    # How hard a place is was learnt at places that nobody recognized.
+    known = _placed(scorer, pool, x, people, scorer.trained.place(number))
+    return replace(known, ease=placed.ease)
+
+
+def trained_place(scorer: JointScorer, embeddings: NDArray[np.floating]) -> int | None:
+    """Number of the place of training that these embeddings (n, D) are of; None: of another."""
+    if not len(embeddings):
+        return None
+    x = scorer.centred(np.asarray(embeddings, np.float64))
+    people = effective_people(len(x), shared_pairs(scorer, x))
+    return recognized(scorer.trained, x.mean(axis=0), scorer.between, len(x), people)
+
+
+def _placed(
+    scorer: JointScorer, pool: Array, x: Array, people: float, prior: TrainedPlace | None = None
+) -> JointScorer:
+    """The scorer for the place of a pool (n, D), x without the place; `prior`: what is known."""
+    evidence = TRUST / (scorer.between / people + 1.0 / len(pool))
+    before = scorer.offset if prior is None else prior.left
+    left = 1.0 / (1.0 / before + evidence)
+    known = float(np.mean(1.0 - left / scorer.offset))
+    if prior is None:
+        shift = SHIFT * known * (pool.mean(axis=0) - scorer.embedding_mean)
+    else:
+        shift = prior.shift
     moved = replace(scorer, bias=scorer.bias - scorer.weight @ shift)
-    found = moved.centred(pool).mean(axis=0)
+    centre = evidence * left * moved.centred(pool).mean(axis=0)
+    if prior is not None:
+        centre += left / prior.left * prior.centre
     gate, edge = _gate(scorer, x, known)
-    placed = replace(
+    return replace(
         moved,
-        centre=scorer.centre + evidence * left * found,
+        centre=scorer.centre + centre,
         offset=left,
         known=known,
         heard=people,
@@ -107,7 +138,6 @@ def posterior(scorer: JointScorer, embeddings: NDArray[np.floating]) -> JointSco
         parent_bias=scorer.bias,
         parent_centre=scorer.centre,
     )
-    return replace(placed, ease=_ease(placed, pool))
 
 
 def _ease(placed: JointScorer, pool: Array) -> float:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dcaplda.runtime.errors import BundleError
 from dcaplda.runtime.joint.terms import Array, Terms, pair_terms
+from dcaplda.runtime.joint.trained import TrainedPlaces
 
 QUADRATICS = 10
 """Sums of squares that a test brings; the LLR loses less than 1e-6 by their being so few."""
@@ -22,7 +23,7 @@ LENGTHS = 2
 """Conditions that an embedding's own lengths are: before and after LDA."""
 PLACE = {"gate", "parent_bias", "parent_centre"}
 """What only a scorer that is adapted to a place has."""
-SINCE = {"told_count"}
+SINCE = {"told_count", "trained"}
 """What bundles that were exported before do not have."""
 
 
@@ -90,6 +91,8 @@ class JointScorer:
     parent_bias: Array | None = None
     parent_centre: Array | None = None
     """`bias` and `centre` of the scorer that was adapted."""
+    trained: TrainedPlaces | None = None
+    """Places that training knew; bundles from before have none."""
 
     @property
     def elsewhere(self) -> "JointScorer":
@@ -184,7 +187,9 @@ class JointScorer:
 
     def arrays(self) -> dict[str, Array]:
         """Everything, by name, to be stored."""
-        found = {f.name: getattr(self, f.name) for f in fields(self)}
+        found = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "trained"}
+        if self.trained is not None:
+            found |= {f"trained.{name}": value for name, value in self.trained._asdict().items()}
         return {k: np.asarray(v, np.float64) for k, v in found.items() if v is not None}
 
 
@@ -270,7 +275,27 @@ def read_scorer(arrays: Any, place: str) -> JointScorer:
     if not found["length"] > 0 or min(far) < 0 or found.get("told_count", 1) < 1:
         raise BundleError(f"{place}: 'length', 'reach' or 'told_count' is below what it can be")
     scalars = {name: float(found.pop(name)) for name in numbers}
-    return JointScorer(**found, **scalars)  # type: ignore[arg-type]
+    trained = _read_trained(arrays, place, rank, dim)
+    return JointScorer(**found, **scalars, trained=trained)  # type: ignore[arg-type]
+
+
+def _read_trained(arrays: Any, place: str, rank: int, dim: int) -> TrainedPlaces | None:
+    """Training's places, checked; None of a bundle that has none."""
+    names = [f"trained.{name}" for name in TrainedPlaces._fields]
+    if not any(name in arrays for name in names):
+        return None
+    try:
+        found = TrainedPlaces(*(np.asarray(arrays[name], np.float64) for name in names))
+    except (KeyError, ValueError, TypeError, OSError) as error:
+        raise BundleError(f"{place}: {error!r} is missing or wrong; export again") from None
+    count = len(np.atleast_1d(found.shift))
+    shapes = [(count, dim), *[(count, rank)] * 3]
+    for name, values, shape in zip(names, found, shapes, strict=True):
+        if values.shape != shape or not np.isfinite(values).all() or 0 in shape:
+            raise BundleError(f"{place}: '{name}' has a wrong size or value; export again")
+    if not (found.left > 0).all():
+        raise BundleError(f"{place}: 'trained.left' holds a variance that is not above 0")
+    return found
 
 
 def quadratic_basis(between: Array, *offsets: Array, count: int = QUADRATICS) -> Array:

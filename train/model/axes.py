@@ -19,8 +19,9 @@ class AxisScore(nn.Module):
 
     `embedding_mean`, `correlation`, `same_score`, `usual_ease`, `reach_ease` and `told_count` take
     no part in it: adaptation and the mean of several utterances use them (JointScorer), and they
-    travel with the model. `usual` are the logarithms of training's lengths of embeddings, before
-    and after LDA, `reach` how far others may lie from them.
+    travel with the model; so do training's own places (`trained_...`), where they are kept. `usual`
+    are the logarithms of training's lengths of embeddings, before and after LDA, `reach` how far
+    others may lie from them.
     """
 
     correlation: Tensor
@@ -32,8 +33,12 @@ class AxisScore(nn.Module):
     usual_ease: Tensor
     reach_ease: Tensor
     told_count: Tensor
+    trained_shift: Tensor
+    trained_centre: Tensor
+    trained_mean: Tensor
+    trained_left: Tensor
 
-    def __init__(self, dim: int, embedding_dim: int) -> None:
+    def __init__(self, dim: int, embedding_dim: int, places: int = 0) -> None:
         super().__init__()
         self.turn = nn.Parameter(torch.eye(dim))
         self.centre = nn.Parameter(torch.zeros(dim))
@@ -48,6 +53,12 @@ class AxisScore(nn.Module):
         self.register_buffer("usual_ease", torch.zeros(()))
         self.register_buffer("reach_ease", torch.ones(()))
         self.register_buffer("told_count", torch.full((), NO_LIMIT))
+        self.places = places
+        if places:
+            self.register_buffer("trained_shift", torch.zeros(places, embedding_dim))
+            self.register_buffer("trained_centre", torch.zeros(places, dim))
+            self.register_buffer("trained_mean", torch.zeros(places, dim))
+            self.register_buffer("trained_left", torch.ones(places, dim))
 
     def axes(self, projected: Tensor) -> Tensor:
         """x of w; (n, R) -> (n, R)."""

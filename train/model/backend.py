@@ -52,7 +52,7 @@ class Backend(nn.Module):
         self.preprocess = Affine(config.embedding_dim, config.lda_dim)
         self.plda: Quadratic | AxisScore = Quadratic(config.lda_dim)
         if config.joint:
-            self.plda = AxisScore(config.lda_dim, config.embedding_dim)
+            self.plda = AxisScore(config.lda_dim, config.embedding_dim, config.trained_places)
         self.scale_dur: Quadratic | None = None
         self.shift_dur: Quadratic | None = None
         self.scale_side: Quadratic | None = None

@@ -64,6 +64,8 @@ class ModelConfig:
     utterances a side has and how well its place is known."""
     recordings: bool = False
     """A joint model has scale and shift for utterances of one recording too."""
+    trained_places: int = 0
+    """Places of training that a joint model keeps, to know them again."""
 
     def __post_init__(self) -> None:
         """Refuse sizes and names that no model can have."""
@@ -74,6 +76,13 @@ class ModelConfig:
                 raise ModelError(f"{name} = {shown(value)}: {wanted}")
         _one_of("variant", self.variant, VARIANTS)
         _one_of("side_activation", self.side_activation, ACTIVATIONS)
+        places = self.trained_places
+        if not isinstance(places, int) or isinstance(places, bool) or not 0 <= places <= LARGEST:
+            raise ModelError(
+                f"trained_places = {shown(places)}: expected a whole number from 0 to {LARGEST}"
+            )
+        if places and not self.joint:
+            raise ModelError(f"trained_places = {places}: takes a joint model (joint = true)")
         if self.recordings and not self.joint:
             raise ModelError("recordings = true: takes a joint model (joint = true)")
         if self.joint and (self.stages.side_stage or not self.stages.duration_stage):

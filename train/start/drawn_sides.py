@@ -43,8 +43,8 @@ class SideDrawer:
         enrolled = self._enrolled_sessions(rows, owner, rng)
         shuffled = rng.permutation(len(rows))
         rows, owner, enrolled = rows[shuffled], owner[shuffled], enrolled[shuffled]
-        enroll = _first_of_each(rows[enrolled], owner[enrolled], n_enroll, len(chosen))
-        test = _first_of_each(rows[~enrolled], owner[~enrolled], n_test, len(chosen))
+        enroll = first_of_each(rows[enrolled], owner[enrolled], n_enroll, len(chosen))
+        test = first_of_each(rows[~enrolled], owner[~enrolled], n_test, len(chosen))
         both = (enroll[:, -1] >= 0) & (test[:, -1] >= 0)
         return enroll[both], test[both]
 
@@ -65,7 +65,7 @@ class SideDrawer:
         return found
 
 
-def _first_of_each(rows: Rows, owner: Rows, count: int, n_owners: int) -> Rows:
+def first_of_each(rows: Rows, owner: Rows, count: int, n_owners: int) -> Rows:
     """The first `count` rows of each owner, (n_owners, count); -1 behind them if they are fewer."""
     order = np.argsort(owner, kind="stable")
     rows, owner = rows[order], owner[order]

@@ -18,6 +18,7 @@ from dcaplda.runtime.joint.scorer import JointScorer, form_scores, side_terms
 from dcaplda.runtime.joint.terms import Array
 from dcaplda.train.data.folds import Part
 from dcaplda.train.data.labelled import TrainingData
+from dcaplda.train.start.shared_out import shared_out
 
 Rows = NDArray[np.int64]
 Known = tuple[float, float]
@@ -27,12 +28,14 @@ ENROLLED = (1, 1, 2, 3, 3, 5, 10)
 TESTED = (1, 1, 1, 2, 4)
 HEARD = (0, 0, 0, 5, 10, 30, 30, 100, 200)
 """Of the numbers in these lists one is drawn."""
-KNOWN_PLACE = 0.25
+KNOWN_PLACE = 2 / 3
 """Share of episodes of people held out (of a place that training knows) with utterances heard."""
 WRONG = 0.1
 """Share of pools that are of another place than the trials: somebody's mistake."""
 ONCE = 0.25
 """Share of pools in which nobody speaks twice: that looks like a hard place and is none."""
+FEWER = (5, 4, 3, 2, 1)
+"""Utterances enrolled where two people have too few for more beside a test of several."""
 SINGLES_EACH, SEVERAL_EACH = 8, 4
 """Sides drawn of each speaker."""
 MOST_PEOPLE = 100
@@ -161,15 +164,10 @@ def _episode(
     scorers = [posterior(held_out, data.embeddings[pool]) for pool in pools]
     if one_place:
         scorers[1] = scorers[0]
-    plan = replace(
-        plan,
-        n_enroll=min(plan.n_enroll, most_each(data, trial_rows[0], source.apart)),
-        n_test=min(plan.n_test, most_each(data, trial_rows[1], source.apart)),
-    )
-    enroll = _sides(data, trial_rows[0], plan.n_enroll, rng, source.apart)
-    test = _sides(data, trial_rows[1], plan.n_test, rng, source.apart)
+    enroll, test = _both_sides(source, (trial_rows[0], trial_rows[1]), plan, rng)
     if min(len(enroll), len(test)) < 2:
         return None
+    plan = replace(plan, n_enroll=enroll.shape[1], n_test=test.shape[1])
     kind = trial_kinds(data, enroll, test)
     targets = np.argwhere(kind == 1)
     nontargets = np.argwhere(kind == 0)
@@ -259,6 +257,23 @@ def _side_means(values: Array, side: Rows) -> Array:
     """Of the utterances of each side, (n * count, F) -> (n, F)."""
     found: Array = values.reshape(*side.shape, -1).mean(axis=1)
     return found
+
+
+def _both_sides(
+    source: Source, rows: tuple[Rows, Rows], plan: Plan, rng: np.random.Generator
+) -> tuple[Rows, Rows]:
+    """Enrolments and tests of as many utterances as the plan says, or of fewer if need be."""
+    data = source.data
+    n, m = (
+        min(wanted, most_each(data, own, source.apart))
+        for wanted, own in zip((plan.n_enroll, plan.n_test), rows, strict=True)
+    )
+    if m > 1 and not source.apart:
+        for fewer in dict.fromkeys((n, *(k for k in FEWER if k < n))):
+            enroll, test = shared_out(data, rows, (fewer, m), SEVERAL_EACH, rng)
+            if len(np.unique(data.identity[enroll[:, 0]])) > 1:
+                return enroll, test
+    return _sides(data, rows[0], n, rng, source.apart), _sides(data, rows[1], m, rng, source.apart)
 
 
 def most_each(data: TrainingData, rows: Rows, apart: bool) -> int:

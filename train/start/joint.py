@@ -21,6 +21,7 @@ from dcaplda.train.start.ease import told_ease, usual_ease
 from dcaplda.train.start.episodes import Episode, Source, episodes_of_part
 from dcaplda.train.start.joint_steps import improved
 from dcaplda.train.start.recordings import fit_recordings, recordings_of_part
+from dcaplda.train.start.trained_places import trained_places
 
 FOLDS = 5
 STRANGERS = 0.01
@@ -91,7 +92,7 @@ def joint_scorer(
 
 
 def measured(scorer: JointScorer, data: TrainingData) -> JointScorer:
-    """The scorer with what is usual of these data: lengths of embeddings, scores of strangers."""
+    """The scorer with what these data tell: usual lengths, scores of strangers, their places."""
     free = replace(scorer, usual=np.zeros(LENGTHS), reach=np.full(LENGTHS, np.inf))
     chunks = row_chunks(len(data.ids))
     lengths = np.concatenate([free.lengths(data.embeddings[rows]) for rows in chunks])
@@ -100,6 +101,7 @@ def measured(scorer: JointScorer, data: TrainingData) -> JointScorer:
         same_score=strangers_limit(scorer, data),
         usual=lengths.mean(axis=0),
         reach=REACH * lengths.std(axis=0),
+        trained=trained_places(scorer, data),
     )
 
 

@@ -116,6 +116,9 @@ def set_axes(score: AxisScore, joint: JointScorer) -> None:
         ("told_count", np.array(joint.told_count)),
     ):
         getattr(score, name).copy_(torch.from_numpy(values))
+    if score.places and joint.trained is not None:
+        for name, values in joint.trained._asdict().items():
+            getattr(score, f"trained_{name}").copy_(torch.from_numpy(values))
 
 
 class Blocks:

@@ -5,7 +5,7 @@ Before the first step every variant is PLDA with a global calibration (or, with
 the output yet. Nothing here depends on the run's seed but that random part.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -87,6 +87,8 @@ def build_model(
     start: Start, model_config: ModelConfig, section: InitSection, seed: int
 ) -> Backend:
     """A backend with these start values; `seed` decides A_z (and A_m if that is random)."""
+    if start.joint is not None and start.joint.trained is not None:
+        model_config = replace(model_config, trained_places=len(start.joint.trained.shift))
     model = Backend(model_config)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
