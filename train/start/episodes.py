@@ -268,9 +268,9 @@ def _both_sides(
         min(wanted, most_each(data, own, source.apart))
         for wanted, own in zip((plan.n_enroll, plan.n_test), rows, strict=True)
     )
-    if m > 1 and not source.apart:
+    if m > 1:
         for fewer in dict.fromkeys((n, *(k for k in FEWER if k < n))):
-            enroll, test = shared_out(data, rows, (fewer, m), SEVERAL_EACH, rng)
+            enroll, test = shared_out(data, rows, (fewer, m), SEVERAL_EACH, rng, source.apart)
             if len(np.unique(data.identity[enroll[:, 0]])) > 1:
                 return enroll, test
     return _sides(data, rows[0], n, rng, source.apart), _sides(data, rows[1], m, rng, source.apart)

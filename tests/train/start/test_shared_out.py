@@ -1,6 +1,7 @@
 """Sides of several utterances on both: whose, of which sessions, and how many."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from training_world import copies, draw
@@ -35,17 +36,27 @@ def test_sides_are_of_one_person_and_share_no_session(n: int, m: int, seed: int)
         assert len(people) == 6 and (counts == DRAWS).all(), "one each can always be drawn"
 
 
-def test_utterances_are_of_as_many_sessions_as_there_are() -> None:
-    """Two of three enrolled sessions' utterances are never of one while another has none."""
+@pytest.mark.parametrize("apart", [False, True])
+def test_utterances_are_of_as_many_sessions_as_there_are(apart: bool) -> None:
+    """Three are of three of four sessions, beside a test of one, or of two beside two."""
     data = draw(1, speakers=4, sessions=4).data()
     rows = rows_of(data, 0)
     found = set()
-    for seed in range(20):
-        enroll, test = shared_out(data, (rows, rows), (3, 2), 4, np.random.default_rng(seed))
-        of_tests = {len(set(data.session[side])) for side in test}
-        found |= {(len(set(data.session[side])), max(of_tests)) for side in enroll}
-        assert all(len(set(data.session[side])) >= 2 for side in enroll), "two in one session"
-    assert {count for count, _ in found} == {2, 3}
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        enroll, test = shared_out(data, (rows, rows), (3, 2), 4, rng, apart)
+        numbers = [[len(set(data.session[side])) for side in sides] for sides in (enroll, test)]
+        found |= set(zip(*numbers, strict=True))
+    assert found == (set() if apart else {(3, 1), (2, 2)})
+
+
+def test_apart_each_utterance_is_of_another_session() -> None:
+    data = draw(1, speakers=4, sessions=5, chunks=3).data()
+    rows = rows_of(data, 0)
+    enroll, test = shared_out(data, (rows, rows), (3, 2), 4, np.random.default_rng(0), True)
+    assert 4 < len(enroll) <= 16, "three and two of five sessions, for each of four people"
+    for one, other in zip(enroll, test, strict=True):
+        assert len(set(data.session[one])) == 3 and len(set(data.session[other])) == 2
 
 
 def test_sides_of_two_places_are_of_their_rows() -> None:
