@@ -106,6 +106,8 @@ def _bundle(options: Options, arguments: list[str], log: Log) -> int:
         f"adapted with {made.utterances} utterances, worth {made.people:.1f} people heard once; "
         f"{100 * made.known:.0f} % of the place's offset is known"
     )
+    if made.trained is not None:
+        log.info(f"the utterances are of a place that training knew: {made.trained}")
     if made.seconds is not None:
         total, least, most = made.seconds
         log.info(f"{total:.0f} s of speech, {least:.1f} to {most:.1f} s per utterance")

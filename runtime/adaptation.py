@@ -25,8 +25,9 @@ from dcaplda.runtime.bundle.writing import write_files
 from dcaplda.runtime.errors import BundleError, InputError
 from dcaplda.runtime.joint.layout import place_constants
 from dcaplda.runtime.joint.moved import moved_sides
-from dcaplda.runtime.joint.place import adapted
+from dcaplda.runtime.joint.place import adapted, trained_place
 from dcaplda.runtime.joint.rows import JointModel
+from dcaplda.runtime.joint.scorer import JointScorer
 from dcaplda.runtime.joint.stored import joint_bytes, parse_joint
 from dcaplda.runtime.several import joint_needed
 
@@ -53,6 +54,8 @@ class Adaptation:
     """Effective number of people in the pool."""
     known: float
     """How much of a place's offset is known now, from 0 to 1."""
+    trained: str | None = None
+    """Name of the place of training that the pool is of; None: of another."""
     seconds: tuple[float, float, float] | None = None
     """Seconds of speech in all, of the shortest and of the longest utterance, where told."""
 
@@ -92,10 +95,23 @@ def adapt_bundle(
         utterances=len(pool),
         people=found.heard,
         known=found.known,
+        trained=place_name(info, joint.scorer, pool),
         seconds=told,
     )
     made.files.update(_files(directory, info, model, made))
     return made
+
+
+def place_name(info: ModelInfo, scorer: JointScorer, pool: NDArray[np.floating]) -> str | None:
+    """Name of the place of training that a pool (n, D) is of; None: of another."""
+    number = trained_place(scorer, pool)
+    if number is None:
+        return None
+    training = info.manifest.get("training")
+    names = training.get("domains") if isinstance(training, dict) else None
+    if isinstance(names, list) and number < len(names) and isinstance(names[number], str):
+        return names[number]
+    return f"number {number + 1}"
 
 
 def is_empty(embeddings: ArrayLike) -> bool:
@@ -183,6 +199,8 @@ def _files(
         "parent": info.fingerprint,
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
+    if made.trained is not None:
+        manifest["adaptation"]["trained_place"] = made.trained
     if made.seconds is not None:
         total, least, most = (round(value, 2) for value in made.seconds)
         manifest["adaptation"]["seconds"] = {"total": total, "least": least, "most": most}

@@ -23,9 +23,11 @@ def joint_torch_model(
     correlation: float = CORRELATION,
     variant: str = "plda-dd",
     recordings: bool = False,
+    places: int = 0,
 ) -> Backend:
     """Every parameter matters; strangers rarely pass for one person, LLRs stay within 200."""
-    model = random_model(variant, seed, joint=True, duration_feature="log", recordings=recordings)
+    shape = {"duration_feature": "log", "recordings": recordings, "trained_places": places}
+    model = random_model(variant, seed, joint=True, **shape)
     generator = torch.Generator().manual_seed(seed + 1000)
     score = model.plda
     assert isinstance(score, AxisScore)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dcaplda.runtime import checks
-from dcaplda.runtime.adaptation import FEWEST_PEOPLE
+from dcaplda.runtime.adaptation import FEWEST_PEOPLE, place_name
 from dcaplda.runtime.bundle.manifest import ModelInfo
 from dcaplda.runtime.errors import BundleError
 from dcaplda.runtime.familiarity import Range, read_familiarity
@@ -96,6 +96,8 @@ class PlaceReport:
     ease: float | None = None
     """How well people who return are recognized, over what is usual at training's places held out,
     in their standard deviations and within EASE_REACH; None where it cannot be told."""
+    trained: str | None = None
+    """Name of the place of training that the utterances are of; None: of another."""
 
     @property
     def several(self) -> bool:
@@ -146,6 +148,7 @@ def describe_place(
         mixture=find_mixture(scorer, x),
         miscalibration=miscalibration_of(info.manifest),
         ease=EASE_REACH * found.ease / scorer.reach_ease if found.ease else None,
+        trained=place_name(info, scorer, pool),
     )
 
 
@@ -261,6 +264,7 @@ def rows(report: PlaceReport) -> list[Row]:
             f"{report.offset:.2f}",
             f"1 is usual; up to {NEAR:g} is near, above {report.far:.2f} too far",
         ),
+        Row("place of training", report.trained or "none", "known from there, where there is one"),
         Row("scatter", f"{report.scatter:.2f}", f"1 is of people heard once; limit {WIDE:g}"),
         _ease_row(report),
         _mixture_row(report),
