@@ -88,7 +88,8 @@ def recording(
     if own_place and joint.scorer.known > 0:
         raise InputError(f"{backend.directory}: is adapted already; give the bundle it was made of")
     if own_place:
-        scorer = adapted(joint.scorer, matrix)
+        # What a place's trials between sessions need says nothing of those within a recording.
+        scorer = replace(adapted(joint.scorer, matrix), own=0.0)
         # One voice does not tell what is the place's and what is its own.
         if not seems_one_voice(len(matrix), scorer.heard):
             return Recording(

@@ -25,6 +25,9 @@ LEAST_SCATTER = 0.25
 """Of what the model says of people's scatter towards a place; a few voices may show less."""
 MOST_PAIRED = 1000
 """Utterances whose pairs are looked at; more tell nothing new of how often people return."""
+MOST_THERE = 0.7
+"""Share of a pool's utterances that have to sound of a place of training for the pool to be of it:
+nine in ten pools of one place have more, of two places hardly any."""
 EASE_REACH = 2.0
 """Standard deviations of a place's ease from the usual that calibration is told of."""
 FEWEST_PAIRED = 5
@@ -92,13 +95,13 @@ def posterior(scorer: JointScorer, embeddings: NDArray[np.floating]) -> JointSco
     people = effective_people(count, shared_pairs(scorer, x))
     placed = _placed(scorer, pool, x, people)
     placed = replace(placed, ease=_ease(placed, pool))
-    number = recognized(scorer.trained, x.mean(axis=0), scorer.between, count, people)
+    number = _trained_place(scorer, x, people)
     if number is None:
         return placed
     assert scorer.trained is not None, "a place was recognized"
     # How hard a place is was learnt at places that nobody recognized.
     known = _placed(scorer, pool, x, people, scorer.trained.place(number))
-    return replace(known, ease=placed.ease)
+    return replace(known, ease=placed.ease, place_number=number)
 
 
 def trained_place(scorer: JointScorer, embeddings: NDArray[np.floating]) -> int | None:
@@ -106,8 +109,21 @@ def trained_place(scorer: JointScorer, embeddings: NDArray[np.floating]) -> int 
     if not len(embeddings):
         return None
     x = scorer.centred(np.asarray(embeddings, np.float64))
-    people = effective_people(len(x), shared_pairs(scorer, x))
-    return recognized(scorer.trained, x.mean(axis=0), scorer.between, len(x), people)
+    return _trained_place(scorer, x, effective_people(len(x), shared_pairs(scorer, x)))
+
+
+def _trained_place(scorer: JointScorer, x: Array, people: float) -> int | None:
+    """The same of x (n, R): the pool's mean is of the place, and so are most of its utterances.
+
+    The mean of two places in one pool lies as near to either as the mean of a few of its voices.
+    """
+    number = recognized(scorer.trained, x.mean(axis=0), scorer.between, len(x), people)
+    if number is None or scorer.trained is None:
+        return None
+    mean = scorer.trained.mean[number]
+    along = mean / (scorer.between + 1.0)
+    inside = x @ along > _edge(scorer, x, along, float(mean @ along))
+    return number if inside.mean() >= MOST_THERE else None
 
 
 def _placed(
@@ -126,7 +142,7 @@ def _placed(
     centre = evidence * left * moved.centred(pool).mean(axis=0)
     if prior is not None:
         centre += left / prior.left * prior.centre
-    gate, edge = _gate(scorer, x, known)
+    gate, edge = _gate(scorer, x, known, None if prior is None else prior.mean)
     return replace(
         moved,
         centre=scorer.centre + centre,
@@ -135,6 +151,7 @@ def _placed(
         heard=people,
         gate=gate,
         edge=edge,
+        own=0.0 if prior is None else float(prior.own),
         parent_bias=scorer.bias,
         parent_centre=scorer.centre,
     )
@@ -155,31 +172,41 @@ def _ease(placed: JointScorer, pool: Array) -> float:
     return float(np.clip(found, -placed.reach_ease, placed.reach_ease))
 
 
-def _gate(scorer: JointScorer, x: Array, known: float) -> tuple[Array, float]:
+def _gate(scorer: JointScorer, x: Array, known: float, mean: Array | None) -> tuple[Array, float]:
     """Direction of w, and the value along it from which on an utterance is taken for the place's.
 
-    Utterances lie along the pool's mean m, weighed by the scatter of people, at t = x' m / (b + 1).
-    Those of the place are around what people of the pool who differ show of one another, those of
-    any other place around 0 and scatter more; the edge is where both are as likely.
+    Utterances lie along the place's mean m, weighed by the scatter of people, at
+    t = x' m / (b + 1). Those of the place are around m' m / (b + 1) if m is known from training.
+    The pool's own mean has its voices in it: then around what people of the pool who differ show
+    of one another.
     """
     scatter = scorer.between + 1.0
-    along = x.mean(axis=0) / scatter
+    along = (x.mean(axis=0) if mean is None else mean) / scatter
     few = _few(x)
     strangers = ~_one_speaker(scorer, few)
     np.fill_diagonal(strangers, False)
-    if strangers.any():
+    if mean is not None:
+        here = float(mean @ along)
+    elif strangers.any():
         products = (few / scatter) @ few.T
         here = max(float(products[strangers].mean()), 0.0)
     else:
         here = known * float(x.mean(axis=0) @ along)
     if not here > 0:
         return np.zeros_like(along), -1.0  # nothing sets the place apart
-    of_people = float(along**2 @ scatter)
+    edge = _edge(scorer, x, along, here)
+    return scorer.turn.T @ along, edge + float(scorer.centre @ along)
+
+
+def _edge(scorer: JointScorer, x: Array, along: Array, here: float) -> float:
+    """Where on that line an utterance is as likely of the place as of any other.
+
+    Those of the place are around `here`, those of any other around 0 and scatter more.
+    """
+    of_people = float(along**2 @ (scorer.between + 1.0))
     of_places = of_people + float(along**2 @ scorer.offset)
     spread = max(LEAST_SCATTER * of_people, float((x @ along).var()))
-    spread = min(spread, of_places)
-    edge = _crossing(here, spread, of_places)
-    return scorer.turn.T @ along, edge + float(scorer.centre @ along)
+    return _crossing(here, min(spread, of_places), of_places)
 
 
 def _crossing(here: float, spread: float, elsewhere: float) -> float:

@@ -23,7 +23,7 @@ LENGTHS = 2
 """Conditions that an embedding's own lengths are: before and after LDA."""
 PLACE = {"gate", "parent_bias", "parent_centre"}
 """What only a scorer that is adapted to a place has."""
-SINCE = {"told_count", "trained"}
+SINCE = {"told_count", "trained", "own", "place_number"}
 """What bundles that were exported before do not have."""
 
 
@@ -84,6 +84,10 @@ class JointScorer:
     differ in how hard they are; 0 where too little was heard."""
     heard: float = 0.0
     """Effective number of people that it is known from."""
+    own: float = 0.0
+    """Of a place that training knew: what each side from there adds to the score."""
+    place_number: int | None = None
+    """Of that place; not stored."""
     gate: Array | None = None
     """Direction in which the place differs from any other, of w before the place's shift, (R,)."""
     edge: float = -1.0
@@ -107,6 +111,7 @@ class JointScorer:
             known=0.0,
             ease=0.0,
             heard=0.0,
+            own=0.0,
             gate=None,
         )
 
@@ -172,14 +177,15 @@ class JointScorer:
 
     def terms(self, spread_enroll: float = 1.0, spread_test: float = 1.0) -> Terms:
         """The form of two sides of this place."""
-        return pair_terms(
-            self.between, (self.offset, self.offset), (spread_enroll, spread_test), True
-        )
+        spreads = spread_enroll, spread_test
+        found = pair_terms(self.between, (self.offset, self.offset), spreads, True)
+        return found._replace(constant=found.constant + 2.0 * self.own)
 
     def across(self, other: "JointScorer", spread_enroll: float, spread_test: float) -> Terms:
         """The form of an enrolment of this place and a test of the other's."""
         offsets = self.offset, other.offset
-        return pair_terms(self.between, offsets, (spread_enroll, spread_test), False)
+        found = pair_terms(self.between, offsets, (spread_enroll, spread_test), False)
+        return found._replace(constant=found.constant + self.own + other.own)
 
     def scores(self, enroll: Array, n_enroll: float, test: Array, n_test: float = 1.0) -> Array:
         """Every mean of `n_enroll` utterances against every mean of `n_test`; (E, T)."""
@@ -187,7 +193,8 @@ class JointScorer:
 
     def arrays(self) -> dict[str, Array]:
         """Everything, by name, to be stored."""
-        found = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "trained"}
+        names = (f.name for f in fields(self) if f.name not in ("trained", "place_number"))
+        found = {name: getattr(self, name) for name in names}
         if self.trained is not None:
             found |= {f"trained.{name}": value for name, value in self.trained._asdict().items()}
         return {k: np.asarray(v, np.float64) for k, v in found.items() if v is not None}
@@ -257,7 +264,7 @@ def read_scorer(arrays: Any, place: str) -> JointScorer:
     shapes |= {"usual": (LENGTHS,), "reach": (LENGTHS,)}
     shapes |= {name: (rank,) for name in PLACE if name in found}
     of_model = "correlation", "same_score", "length", "usual_ease", "reach_ease", "told_count"
-    numbers = [*of_model, "known", "ease", "heard", "edge"]
+    numbers = [*of_model, "known", "ease", "heard", "own", "edge"]
     numbers = [name for name in numbers if name in found or name not in SINCE]
     shapes |= {name: () for name in numbers}
     shapes["quadratics"] = (len(np.atleast_1d(found["quadratics"])), rank)
@@ -289,7 +296,7 @@ def _read_trained(arrays: Any, place: str, rank: int, dim: int) -> TrainedPlaces
     except (KeyError, ValueError, TypeError, OSError) as error:
         raise BundleError(f"{place}: {error!r} is missing or wrong; export again") from None
     count = len(np.atleast_1d(found.shift))
-    shapes = [(count, dim), *[(count, rank)] * 3]
+    shapes = [(count, dim), *[(count, rank)] * 3, (count,)]
     for name, values, shape in zip(names, found, shapes, strict=True):
         if values.shape != shape or not np.isfinite(values).all() or 0 in shape:
             raise BundleError(f"{place}: '{name}' has a wrong size or value; export again")

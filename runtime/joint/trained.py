@@ -41,10 +41,13 @@ class TrainedPlaces(NamedTuple):
     """The same without the shift, which pools are compared with, (K, R)."""
     left: Array
     """Variance of the offset that is left unknown, (K, R)."""
+    own: Array
+    """What each side from there adds to its score, (K,): places differ in the threshold that they
+    need beside what the model explains, and of these training has labels."""
 
     def place(self, number: int) -> "TrainedPlace":
         """One of them."""
-        return TrainedPlace(self.shift[number], self.centre[number], self.left[number])
+        return TrainedPlace(*(values[number] for values in self))
 
 
 class TrainedPlace(NamedTuple):
@@ -52,7 +55,9 @@ class TrainedPlace(NamedTuple):
 
     shift: Array
     centre: Array
+    mean: Array
     left: Array
+    own: float
 
 
 def recognized(

@@ -36,6 +36,7 @@ def bundle(pool, tmp_path_factory) -> Path:
         for centres in (axes.trained_mean, axes.trained_centre):
             centres.copy_(torch.from_numpy(mean + far))
         axes.trained_left.fill_(0.01)
+        axes.trained_own.copy_(torch.linspace(-2.0, 3.0, PLACES))
     folder = tmp_path_factory.mktemp("trained") / "bundle"
     export_model(model, folder, training={"domains": ["car", "office", "phone", "studio"]})
     return folder

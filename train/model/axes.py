@@ -37,6 +37,7 @@ class AxisScore(nn.Module):
     trained_centre: Tensor
     trained_mean: Tensor
     trained_left: Tensor
+    trained_own: Tensor
 
     def __init__(self, dim: int, embedding_dim: int, places: int = 0) -> None:
         super().__init__()
@@ -59,6 +60,7 @@ class AxisScore(nn.Module):
             self.register_buffer("trained_centre", torch.zeros(places, dim))
             self.register_buffer("trained_mean", torch.zeros(places, dim))
             self.register_buffer("trained_left", torch.ones(places, dim))
+            self.register_buffer("trained_own", torch.zeros(places))
 
     def axes(self, projected: Tensor) -> Tensor:
         """x of w; (n, R) -> (n, R)."""

@@ -245,15 +245,16 @@ def fit_logistic(
     prior: float,
     center: Array,
     ridge: float = RIDGE,
+    llrs: Array | float = 0.0,
 ) -> Array:
     """Weighted logistic regression by Newton's method, from `center` and pulled a little to it.
 
-    Minimizes sum_i weights_i log(1 + exp(sign_i (terms_i x + log odds))) in x.
+    Minimizes sum_i weights_i log(1 + exp(sign_i (llrs_i + terms_i x + log odds))) in x.
     """
     unit = np.sqrt(np.average(terms**2, axis=0, weights=weights))
     unit[unit == 0] = 1.0
     scaled, home = terms / unit, center * unit
-    gamma, x = log_odds(prior), home.copy()
+    gamma, x = log_odds(prior) + llrs, home.copy()
 
     def objective(at: Array) -> float:
         losses = np.logaddexp(0.0, sign * (scaled @ at + gamma))

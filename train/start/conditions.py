@@ -41,7 +41,7 @@ def fit_conditions(
     """
     scores = np.concatenate([e.scores for e in episodes])
     targets = np.concatenate([e.targets for e in episodes])
-    weights = np.concatenate([_trial_weights(e, prior) for e in episodes])
+    weights = np.concatenate([trial_weights(e, prior) for e in episodes])
     weights /= weights.sum()
     start = fit_affine(
         scores[targets],
@@ -99,7 +99,8 @@ def uncentred(form: PldaForm, centre: Array, unit: Array) -> PldaForm:
     return PldaForm(cross, auto, linear - 2.0 * through, float(offset))
 
 
-def _trial_weights(episode: Episode, prior: float) -> Array:
+def trial_weights(episode: Episode, prior: float) -> Array:
+    """Of an episode's trials, both kinds together as much as the episode."""
     n_targets = int(episode.targets.sum())
     share = np.where(
         episode.targets,
@@ -141,12 +142,12 @@ def _lost_share(episode: Episode, forms: tuple[PldaForm, PldaForm]) -> float:
 
 def calibrated(episode: Episode, forms: tuple[PldaForm, PldaForm]) -> Array:
     """LLRs of an episode's trials."""
-    scale, shift = (_form_values(form, episode.enroll, episode.test) for form in forms)
+    scale, shift = (form_values(form, episode.enroll, episode.test) for form in forms)
     llrs: Array = scale * episode.scores + shift
     return llrs
 
 
-def _form_values(form: PldaForm, one: Array, other: Array) -> Array:
+def form_values(form: PldaForm, one: Array, other: Array) -> Array:
     """A form of each pair of rows."""
     own = [np.einsum("ij,jk,ik->i", x, form.auto, x) + x @ form.linear for x in (one, other)]
     cross = 2.0 * np.einsum("ij,jk,ik->i", one, form.cross, other)

@@ -61,6 +61,8 @@ class Episode:
     """Utterances heard of it."""
     places: tuple[Known, Known] = ((0.0, 0.0), (0.0, 0.0))
     """Ease and knowledge of either side's place."""
+    trained: tuple[int, int] = (-1, -1)
+    """Number of the place of training that either side's pool is of; -1: of none."""
     recording: bool = False
     """Whether both sides are of one recording (recordings.py)."""
 
@@ -179,7 +181,13 @@ def _episode(
     )
     trials = targets, nontargets
     found = scored(source, plan, scorers, (enroll, test), trials, one_place, weight)
-    return replace(found, unseen=whole)
+    # Places of those who trained the scorer, by their numbers in all data.
+    numbers = np.unique(data.domain[part.others])
+    enrolled, tested = (
+        -1 if scorer.place_number is None else int(numbers[scorer.place_number])
+        for scorer in scorers
+    )
+    return replace(found, unseen=whole, trained=(enrolled, tested))
 
 
 def scored(

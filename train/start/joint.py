@@ -20,6 +20,7 @@ from dcaplda.train.start.conditions import duration_features, expected_loss, fit
 from dcaplda.train.start.ease import told_ease, usual_ease
 from dcaplda.train.start.episodes import Episode, Source, episodes_of_part
 from dcaplda.train.start.joint_steps import improved
+from dcaplda.train.start.own_scores import own_scores
 from dcaplda.train.start.recordings import fit_recordings, recordings_of_part
 from dcaplda.train.start.trained_places import trained_places
 
@@ -183,15 +184,18 @@ def find_joint_start(
     if config.model.recordings:
         within = fit_recordings(of_recordings, prior, notes) or same
     expected = expected_loss([e for e in episodes if e.one_place and e.unseen], same)
-    between = [e for e in episodes if not e.one_place]
+    between, across = [e for e in episodes if not e.one_place], same
     if between:
         across = fit_conditions(between, prior, notes)
-        return JointStart(scorer, same, across, within, expected)
-    notes.append(
-        "nobody was recorded at two places (domains that share people): trials between places are "
-        "calibrated as those of one"
-    )
-    return JointStart(scorer, same, same, within, expected)
+    else:
+        notes.append(
+            "nobody was recorded at two places (domains that share people): trials between places "
+            "are calibrated as those of one"
+        )
+    assert scorer.trained is not None, "training knows its own places"
+    own = own_scores(episodes, same, across, len(scorer.trained.own), prior)
+    scorer = replace(scorer, trained=scorer.trained._replace(own=own))
+    return JointStart(scorer, same, across, within, expected)
 
 
 def most_counted(episodes: Iterable[Episode]) -> float:

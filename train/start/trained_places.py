@@ -18,7 +18,8 @@ def trained_places(scorer: JointScorer, data: TrainingData) -> TrainedPlaces:
         _place(scorer, data, np.flatnonzero(data.domain == domain))
         for domain in range(len(data.domain_names))
     ]
-    return TrainedPlaces(*(np.stack(values) for values in zip(*found, strict=True)))
+    shift, centre, mean, left = (np.stack(values) for values in zip(*found, strict=True))
+    return TrainedPlaces(shift, centre, mean, left, own=np.zeros(len(found)))
 
 
 def _place(

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from joint_models import joint_model, utterances
+from joint_models import joint_model, place_pool, utterances
 from scipy.stats import multivariate_normal, norm
 
 from dcaplda.runtime.errors import BundleError
@@ -36,6 +36,7 @@ def places(rng: np.random.Generator, count: int = 5, apart: float = 3.0) -> Trai
         apart * rng.standard_normal((count, RANK)),
         apart * rng.standard_normal((count, RANK)),
         rng.uniform(0.01, 0.1, (count, RANK)),
+        rng.standard_normal(count),
     )
 
 
@@ -85,12 +86,13 @@ def with_places(number: int, pool: np.ndarray, left: float = 0.01) -> JointScore
     centres[number] = mean
     shifts = 0.05 * rng.standard_normal((5, dim))
     lefts = np.tile(left * scorer.offset, (5, 1))
-    return replace(scorer, trained=TrainedPlaces(shifts, centres.copy(), centres, lefts))
+    own = 0.1 * rng.standard_normal(5)
+    return replace(scorer, trained=TrainedPlaces(shifts, centres.copy(), centres, lefts, own))
 
 
 def test_a_place_that_is_recognized_is_where_training_left_it(rng) -> None:
     """The posterior of a prior N(centre, left) and the pool's mean, written out; 1e-10."""
-    pool = utterances(40, 3, people=20)[0]
+    pool = place_pool(40)
     scorer = with_places(3, pool)
     assert trained_place(scorer, pool) == 3
     placed = posterior(scorer, pool)
@@ -115,7 +117,7 @@ def test_a_place_that_is_recognized_is_where_training_left_it(rng) -> None:
 
 
 def test_training_knows_more_than_the_pool_and_not_how_hard_it_is(rng) -> None:
-    pool = utterances(40, 3, people=20)[0]
+    pool = place_pool(40)
     scorer = with_places(0, pool)
     alone = posterior(replace(scorer, trained=None), pool)
     placed = posterior(scorer, pool)
@@ -123,8 +125,29 @@ def test_training_knows_more_than_the_pool_and_not_how_hard_it_is(rng) -> None:
     assert placed.ease == alone.ease and placed.heard == alone.heard
 
 
+def test_each_side_of_a_known_place_brings_its_own_score(rng) -> None:
+    """Twice within the place, once against another one, never where it does not sound of there."""
+    pool = place_pool(40)
+    scorer = with_places(2, pool)
+    own = float(scorer.trained.own[2])
+    placed, without = posterior(scorer, pool), replace(posterior(scorer, pool), own=0.0)
+    assert placed.own == own != 0
+    spreads = (0.5, 1.0)
+    assert placed.terms(*spreads).constant - without.terms(*spreads).constant == pytest.approx(
+        2 * own, abs=1e-12
+    )
+    for one, other, expected in (
+        (placed, scorer, own),
+        (scorer, placed, own),
+        (placed, placed, 2 * own),
+        (placed.elsewhere, scorer, 0.0),
+    ):
+        free = replace(one, own=0.0).across(replace(other, own=0.0), *spreads).constant
+        assert one.across(other, *spreads).constant - free == pytest.approx(expected, abs=1e-12)
+
+
 def test_another_place_is_learnt_as_if_training_had_kept_none(rng) -> None:
-    pool = utterances(40, 3, people=20)[0]
+    pool = place_pool(40)
     scorer = with_places(0, pool)
     assert scorer.trained is not None
     elsewhere = scorer.trained._replace(mean=scorer.trained.mean + 9.0)
@@ -146,7 +169,7 @@ def test_shift_of_a_new_place_is_the_known_share_of_the_way(rng) -> None:
 
 
 def test_places_are_stored_and_read_again(rng) -> None:
-    scorer = with_places(1, utterances(20, 3, people=10)[0])
+    scorer = with_places(1, place_pool(20))
     again = read_scorer(scorer.arrays(), "model")
     for one, other in zip(scorer.trained, again.trained, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -161,11 +184,12 @@ def test_places_are_stored_and_read_again(rng) -> None:
         ("trained.left", lambda v: v[:-1], "wrong size"),
         ("trained.mean", lambda v: v * np.nan, "wrong size or value"),
         ("trained.shift", lambda v: v[0], "wrong size"),
+        ("trained.own", lambda v: v[1:], "wrong size"),
         ("trained.centre", None, "missing"),
     ],
 )
 def test_damaged_places_are_refused(name: str, change, word: str, rng) -> None:
-    arrays = with_places(1, utterances(20, 3, people=10)[0]).arrays()
+    arrays = with_places(1, place_pool(20)).arrays()
     if change is None:
         del arrays[name]
     else:

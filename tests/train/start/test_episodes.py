@@ -22,6 +22,7 @@ class Watched:
 
     known: float = 0.0
     ease: float = 0.0
+    place_number: int | None = None
     pool: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     seen: list[np.ndarray] = field(default_factory=list)
 
