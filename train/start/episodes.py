@@ -28,7 +28,7 @@ ENROLLED = (1, 1, 2, 3, 3, 5, 10)
 TESTED = (1, 1, 1, 2, 4)
 HEARD = (0, 0, 0, 5, 10, 30, 30, 100, 200)
 """Of the numbers in these lists one is drawn."""
-KNOWN_PLACE = 2 / 3
+KNOWN_PLACE = 0.5
 """Share of episodes of people held out (of a place that training knows) with utterances heard."""
 WRONG = 0.1
 """Share of pools that are of another place than the trials: somebody's mistake."""
