@@ -108,7 +108,7 @@ def place_name(info: ModelInfo, scorer: JointScorer, pool: NDArray[np.floating])
     if number is None:
         return None
     training = info.manifest.get("training")
-    names = training.get("domains") if isinstance(training, dict) else None
+    names = training.get("trained_places") if isinstance(training, dict) else None
     if isinstance(names, list) and number < len(names) and isinstance(names[number], str):
         return names[number]
     return f"number {number + 1}"

@@ -248,6 +248,15 @@ def _given_model(directory: str, expected: ModelConfig) -> Backend:
     return model
 
 
+def _place_names(request: Request, data: TrainingData) -> list[str]:
+    """Of the places that a joint model keeps: its start's, and those of its own data."""
+    if not request.start_model:
+        return data.domain_names
+    summary = read_summary(Path(request.start_model)) or {}
+    names: list[str] = summary.get("trained_places", [])
+    return names
+
+
 def _check_directory(request: Request, say: Say, warn: Say) -> dict[str, Any] | None:
     """The summary if the run is already finished; an error if it would be overwritten."""
     directory, summary = request.directory, read_summary(request.directory)
@@ -327,6 +336,7 @@ def _finish(
         "dev": evaluator.report(model),
         "statistics": statistics,
         **({"places": places} if places else {}),
+        **({"trained_places": _place_names(request, data)} if config.model.joint else {}),
         "choices": [asdict(choice) for choice in judged.contested.choices],
         **({"contest": judged.contested.table()} if judged.contested.matches else {}),
         **({"held_out": judged.turns.to_dict()} if judged.turns is not None else {}),

@@ -88,8 +88,7 @@ def recording(
     if own_place and joint.scorer.known > 0:
         raise InputError(f"{backend.directory}: is adapted already; give the bundle it was made of")
     if own_place:
-        # What a place's trials between sessions need says nothing of those within a recording.
-        scorer = replace(adapted(joint.scorer, matrix), own=0.0)
+        scorer = replace(adapted(joint.scorer, matrix), own=0.0)  # as of_recording
         # One voice does not tell what is the place's and what is its own.
         if not seems_one_voice(len(matrix), scorer.heard):
             return Recording(

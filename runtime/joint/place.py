@@ -122,7 +122,10 @@ def _trained_place(scorer: JointScorer, x: Array, people: float) -> int | None:
         return None
     mean = scorer.trained.mean[number]
     along = mean / (scorer.between + 1.0)
-    inside = x @ along > _edge(scorer, x, along, float(mean @ along))
+    here = float(mean @ along)
+    if not here > 0:
+        return None  # in the very middle of training: nothing sets the place apart
+    inside = x @ along > _edge(scorer, x, along, here)
     return number if inside.mean() >= MOST_THERE else None
 
 

@@ -281,10 +281,14 @@ class JointModel:
         return finite_llrs(llrs)
 
     def of_recording(self) -> "JointModel":
-        """The model for utterances that are all of one recording."""
+        """The model for utterances that are all of one recording.
+
+        What a place's trials between sessions need says nothing of those within a recording.
+        """
         if self.within is None:
             return self
-        return replace(self, scale=self.within[0], shift=self.within[1])
+        scorer = replace(self.scorer, own=0.0)
+        return replace(self, scorer=scorer, scale=self.within[0], shift=self.within[1])
 
     def adapted(self, scorer: JointScorer) -> "JointModel":
         """The same calibration with the scorer of a place."""

@@ -23,8 +23,12 @@ LENGTHS = 2
 """Conditions that an embedding's own lengths are: before and after LDA."""
 PLACE = {"gate", "parent_bias", "parent_centre"}
 """What only a scorer that is adapted to a place has."""
-SINCE = {"told_count", "trained", "own", "place_number"}
+SINCE = {"told_count", "own"}
 """What bundles that were exported before do not have."""
+APART = {"trained", "place_number"}
+"""What is stored in another form, or not at all."""
+LEAST_LEFT = 1e-9
+"""Of a place's variance that stays unknown, however much of it training heard."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +197,7 @@ class JointScorer:
 
     def arrays(self) -> dict[str, Array]:
         """Everything, by name, to be stored."""
-        names = (f.name for f in fields(self) if f.name not in ("trained", "place_number"))
+        names = (f.name for f in fields(self) if f.name not in APART)
         found = {name: getattr(self, name) for name in names}
         if self.trained is not None:
             found |= {f"trained.{name}": value for name, value in self.trained._asdict().items()}
@@ -252,7 +256,7 @@ def read_scorer(arrays: Any, place: str) -> JointScorer:
         found = {
             f.name: np.asarray(arrays[f.name], np.float64)
             for f in fields(JointScorer)
-            if f.name not in PLACE | SINCE or f.name in arrays
+            if f.name not in APART and (f.name not in PLACE | SINCE or f.name in arrays)
         }
     except (KeyError, ValueError, TypeError, OSError) as error:
         raise BundleError(f"{place}: {error!r} is missing or wrong; export again") from None
@@ -282,11 +286,11 @@ def read_scorer(arrays: Any, place: str) -> JointScorer:
     if not found["length"] > 0 or min(far) < 0 or found.get("told_count", 1) < 1:
         raise BundleError(f"{place}: 'length', 'reach' or 'told_count' is below what it can be")
     scalars = {name: float(found.pop(name)) for name in numbers}
-    trained = _read_trained(arrays, place, rank, dim)
+    trained = _read_trained(arrays, place, found["prior_offset"], dim)
     return JointScorer(**found, **scalars, trained=trained)  # type: ignore[arg-type]
 
 
-def _read_trained(arrays: Any, place: str, rank: int, dim: int) -> TrainedPlaces | None:
+def _read_trained(arrays: Any, place: str, offset: Array, dim: int) -> TrainedPlaces | None:
     """Training's places, checked; None of a bundle that has none."""
     names = [f"trained.{name}" for name in TrainedPlaces._fields]
     if not any(name in arrays for name in names):
@@ -296,12 +300,16 @@ def _read_trained(arrays: Any, place: str, rank: int, dim: int) -> TrainedPlaces
     except (KeyError, ValueError, TypeError, OSError) as error:
         raise BundleError(f"{place}: {error!r} is missing or wrong; export again") from None
     count = len(np.atleast_1d(found.shift))
-    shapes = [(count, dim), *[(count, rank)] * 3, (count,)]
+    shapes = [(count, dim), *[(count, len(offset))] * 3, (count,)]
     for name, values, shape in zip(names, found, shapes, strict=True):
         if values.shape != shape or not np.isfinite(values).all() or 0 in shape:
             raise BundleError(f"{place}: '{name}' has a wrong size or value; export again")
-    if not (found.left > 0).all():
-        raise BundleError(f"{place}: 'trained.left' holds a variance that is not above 0")
+    share = found.left / offset
+    if not (share.min() >= LEAST_LEFT and share.max() <= 1.0 + 1e-6):
+        raise BundleError(
+            f"{place}: 'trained.left' holds a variance of {share.min():.3g} to {share.max():.3g} "
+            f"of that of any place; expected {LEAST_LEFT:g} to 1; export again"
+        )
     return found
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcaplda.runtime.joint.place import posterior
-from dcaplda.runtime.joint.scorer import JointScorer, form_scores, side_terms
+from dcaplda.runtime.joint.scorer import JointScorer, form_scores, mostly_inside, side_terms
 from dcaplda.runtime.joint.terms import Array
 from dcaplda.train.data.folds import Part
 from dcaplda.train.data.labelled import TrainingData
@@ -62,7 +62,7 @@ class Episode:
     places: tuple[Known, Known] = ((0.0, 0.0), (0.0, 0.0))
     """Ease and knowledge of either side's place."""
     trained: tuple[int, int] = (-1, -1)
-    """Number of the place of training that either side's pool is of; -1: of none."""
+    """Number of the place of training that either side is of, if its pool told; else -1."""
     recording: bool = False
     """Whether both sides are of one recording (recordings.py)."""
 
@@ -184,8 +184,8 @@ def _episode(
     # Places of those who trained the scorer, by their numbers in all data.
     numbers = np.unique(data.domain[part.others])
     enrolled, tested = (
-        -1 if scorer.place_number is None else int(numbers[scorer.place_number])
-        for scorer in scorers
+        place if scorer.place_number is not None and numbers[scorer.place_number] == place else -1
+        for scorer, place in zip(scorers, places, strict=True)
     )
     return replace(found, unseen=whole, trained=(enrolled, tested))
 
@@ -248,7 +248,7 @@ def _scores(
 ) -> Array:
     """Every enrolment with every test, each by what it sounds like: of its place or of another."""
     inside = [
-        told[:, -1] >= 0.5 * scorer.known for scorer, told in zip(scorers, conditions, strict=True)
+        mostly_inside(told, scorer.known) for scorer, told in zip(scorers, conditions, strict=True)
     ]
     scores = np.zeros((len(means[0]), len(means[1])))
     for here in (True, False):

@@ -1,5 +1,7 @@
 """Recordings: LLRs as the graphs give them, the own place as adapt-backend would know it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -79,6 +81,17 @@ def test_one_recording_has_a_calibration_of_its_own(tmp_path, own_place):
     assert recording(own, embeddings, seconds).moved
     assert not recording(usual, embeddings, seconds).moved
     assert not recording(own.adapted(embeddings), embeddings, seconds).moved
+
+
+def test_what_a_known_place_needs_between_sessions_says_nothing_within_one(tmp_path):
+    embeddings, seconds = place_pool(12), utterances(12, 50)[1]
+    export_model(joint_torch_model(recordings=True), tmp_path / "own")
+    office = Backend.load(tmp_path / "own").adapted(embeddings)
+    without = recording(office, embeddings, seconds).llrs()
+    known = replace(office.joint, scorer=replace(office.joint.scorer, own=5.0))
+    assert known.scorer.terms().constant - office.joint.scorer.terms().constant == 10.0
+    sides = known.sides(office.voiceprints(embeddings, seconds))
+    np.testing.assert_allclose(known.of_recording().llrs(sides, sides), without, atol=1e-9)
 
 
 def test_one_voice_is_no_place(joint):

@@ -180,7 +180,9 @@ def test_places_are_stored_and_read_again(rng) -> None:
 @pytest.mark.parametrize(
     ("name", "change", "word"),
     [
-        ("trained.left", lambda v: -v, "not above 0"),
+        ("trained.left", lambda v: -v, "variance of -0.01 to -0.01 of that of any place"),
+        ("trained.left", lambda v: v * 1e-300, "expected 1e-09 to 1"),
+        ("trained.left", lambda v: v * 200.0, "variance of 2 to 2"),
         ("trained.left", lambda v: v[:-1], "wrong size"),
         ("trained.mean", lambda v: v * np.nan, "wrong size or value"),
         ("trained.shift", lambda v: v[0], "wrong size"),
@@ -196,3 +198,21 @@ def test_damaged_places_are_refused(name: str, change, word: str, rng) -> None:
         arrays[name] = change(arrays[name])
     with pytest.raises(BundleError, match=word):
         read_scorer(arrays, "model")
+
+
+def test_names_that_are_stored_in_another_form_are_not_taken_for_fields(rng) -> None:
+    arrays = with_places(1, place_pool(20)).arrays()
+    strange = {**arrays, "trained": np.ones(3), "place_number": np.array(2.0)}
+    again = read_scorer(strange, "model")
+    assert again.place_number is None and len(again.trained.own) == 5
+
+
+def test_a_place_in_the_very_middle_of_training_sets_nothing_apart(rng) -> None:
+    pool = place_pool(40)
+    scorer = with_places(1, pool)
+    scorer = replace(scorer, centre=scorer.centre + scorer.trained.mean[1])
+    middle = scorer.trained._replace(mean=scorer.trained.mean - scorer.trained.mean[1])
+    scorer = replace(scorer, trained=middle)
+    assert recognized(middle, scorer.centred(pool).mean(axis=0), scorer.between, 40, 9.0) == 1
+    assert trained_place(scorer, pool) is None
+    assert np.isfinite(posterior(scorer, pool).centre).all()

@@ -56,14 +56,16 @@ def numbered(data: TrainingData) -> Source:
     return Source(data, np.log(data.seconds.astype(np.float64))[:, None])
 
 
-def drawn(monkeypatch, source: Source, part: Part, whole: bool, seed: int = 0) -> list[Drawn]:
-    """Episodes whose scores are the numbers of the two sides."""
+def drawn(
+    monkeypatch, source: Source, part: Part, whole: bool, seed: int = 0, place: int | None = None
+) -> list[Drawn]:
+    """Episodes whose scores are the numbers of the two sides; pools are taken for `place`."""
     log: list[Any] = []
 
     def adapted(scorer: Watched, embeddings: np.ndarray) -> Watched:
         pool = embeddings[:, 0].astype(np.int64)
         known = len(pool) / (len(pool) + 10.0)
-        made = Watched(known=known, ease=-2.0 * known, pool=pool, seen=[])
+        made = Watched(known, -2.0 * known, place if len(pool) else None, pool)
         log.append(made)
         return made
 
@@ -115,6 +117,24 @@ def every(source) -> list[tuple[Part, bool, Drawn]]:
     assert any(pool.size for *_, one in found for pool in one.pools)
     assert max(one.enroll.shape[1] for *_, one in found) >= 3
     return found
+
+
+def test_a_place_is_trained_only_if_the_trials_are_of_the_one_that_was_recognized(
+    source, monkeypatch
+) -> None:
+    """A pool that is taken for another place, and a place held out, teach nothing of any."""
+    data = source.data
+    for part, whole in parts(data):
+        names = np.unique(data.domain[part.others])
+        for one in drawn(monkeypatch, source, part, whole, place=1):
+            recognized = [bool(len(pool)) for pool in (one.pools * 2)[:2]]
+            sides = [int(data.domain[rows[0, 0]]) for rows in (one.enroll, one.test)]
+            expected = tuple(
+                side if heard and side == names[1] else -1
+                for side, heard in zip(sides, recognized, strict=True)
+            )
+            assert one.episode.trained == expected
+            assert not whole or expected == (-1, -1)
 
 
 def test_all_people_of_a_trial_are_held_out(every) -> None:

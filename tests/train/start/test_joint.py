@@ -1,5 +1,7 @@
 """The joint start: its axes, its places, its calibration, and the way to scores of several."""
 
+import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -234,6 +236,22 @@ def trained(world: Path, tmp_path_factory) -> Path:
     assert train(world, root / "exp") == 0
     assert export([str(root / "exp"), str(root / "bundle")]) == 0
     return root
+
+
+def test_places_keep_their_names_when_training_goes_on(
+    trained: Path, world: Path, tmp_path
+) -> None:
+    """The places are those of the model that was started with, whatever the new domains are."""
+    from dcaplda.train.summary import read_summary
+
+    summary = read_summary(trained / "exp")
+    assert summary["trained_places"] == summary["domains"]
+    names = [f"place {number}" for number, _ in enumerate(summary["domains"])]
+    start = shutil.copytree(trained / "exp", tmp_path / "start")
+    text = json.dumps({**summary, "trained_places": names})
+    (start / "training_summary.json").write_text(text)
+    assert train(world, tmp_path / "exp", f"--start-model={start}") == 0
+    assert read_summary(tmp_path / "exp")["trained_places"] == names
 
 
 class Scoring:
