@@ -4,13 +4,14 @@
 #   egs/recordings/adaptation.sh <data-root> <exp-dir>                the development sets, halved
 #   egs/recordings/adaptation.sh --lodo=true <data-root> <exp-dir>    each training corpus left out in turn
 #   egs/recordings/adaptation.sh --wrong=true <data-root> <exp-dir>   pools that are wrong, and what they cost
+#   egs/recordings/adaptation.sh --lodo=true --numbers=true ...   and one to ten utterances enrolled there
 #   egs/recordings/adaptation.sh --name=lda-150 --options="--set=model.lda_dim=150" --lodo=true ...
 #                                    another training beside it, and its paired difference from `joint`
 #
 # Trains conf/joint.toml to one bundle, and compares nothing, 10 and 30 unlabelled utterances of a
 # place: half of its people give them, the other half the trials (local/halvings.py). Folders are named in
 # conf/data.toml. What is done is not done again: remove <exp-dir>/<part> to repeat it. Writes
-# <exp-dir>/<name>/adaptation.md, lodo.md, wrong.md and, of another training, compare.md. See docs/adaptation.md.
+# <exp-dir>/<name>/adaptation.md, lodo.md, numbers.md, wrong.md and, of another training, compare-*.md. See docs/adaptation.md.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -29,8 +30,9 @@ pools=10,30
 seeds=0-2                       # of the halvings of corpora left out; training has none
 lodo=false
 wrong=false
+numbers=false
 
-known="data train name options jobs sets halvings pools seeds lodo wrong"
+known="data train name options jobs sets halvings pools seeds lodo wrong numbers"
 . "$here/local/options.sh"
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 work() { "$python" "$here/local/adaptation.py" "$@"; }
@@ -95,9 +97,24 @@ left_out() {  # <corpus>
     [ -f "$own/seed-$seed.tsv" ] ||
       work measure "$own/bundle" "$place/held" "$place/halvings.$seed" "$place/held/trials" - \
         "$own/seed-$seed.tsv"
+    [ "$numbers" = false ] || [ -f "$own/numbers-$seed.tsv" ] ||
+      "$python" "$here/local/several.py" measure "$own/bundle" "$place/held" "$place/halvings.$seed" "$own/numbers-$seed.tsv"
   done
   if [ "$wrong" = true ] && [ ! -f "$own/wrong.tsv" ]; then
     work wrong "$own/bundle" "$place/held" "$place/halvings.${seeds%%-*}" - "$own/wrong.tsv" "$place/train"
+  fi
+}
+tables_of() {  # <page> <part of file names> <program> ...: and of another training the difference from `joint`
+  local page=$1 part=$2 files=() before=() corpus seed
+  shift 2
+  while read -r corpus; do
+    for seed in $(seq "${seeds%%-*}" "${seeds##*-}"); do
+      files+=("$out/lodo/$corpus/$part-$seed.tsv") before+=("$exp/joint/lodo/$corpus/$part-$seed.tsv")
+    done
+  done < "$exp/lodo/names"
+  "$@" "$page" "${files[@]}" | tee "$out/$page.md"
+  if [ "$name" != joint ] && [ -f "${before[0]}" ]; then
+    "$@" compare "${before[@]}" -- "${files[@]}" | tee "$out/compare-$page.md"
   fi
 }
 if [ "$lodo" = true ]; then
@@ -105,16 +122,8 @@ if [ "$lodo" = true ]; then
   say "corpora left out: $(tr '\n' ' ' < "$exp/lodo/names")"
   while read -r corpus; do room; guarded left_out "$corpus" & done < "$exp/lodo/names"
   finish
-  files=() before=()
-  while read -r corpus; do
-    for seed in $(seq "${seeds%%-*}" "${seeds##*-}"); do
-      files+=("$out/lodo/$corpus/seed-$seed.tsv") before+=("$exp/joint/lodo/$corpus/seed-$seed.tsv")
-    done
-  done < "$exp/lodo/names"
-  work lodo "${files[@]}" | tee "$out/lodo.md"
-  if [ "$name" != joint ] && [ -f "${before[0]}" ]; then
-    work compare "${before[@]}" -- "${files[@]}" | tee "$out/compare.md"
-  fi
+  tables_of lodo seed work
+  [ "$numbers" = false ] || tables_of numbers numbers "$python" "$here/local/several.py"
 fi
 
 if [ "$wrong" = true ]; then

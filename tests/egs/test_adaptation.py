@@ -1,9 +1,11 @@
 """The recipe of unlabelled utterances: who is heard, who is judged, and a whole run of it."""
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from training_world import all_trials, copies, draw, write_data_dir
 
@@ -156,6 +158,7 @@ def test_the_whole_recipe(tmp_path) -> None:
     (root / "dev/trials_models").write_text("".join(of_models))
     (tmp_path / "plan.toml").write_text(PLAN)
     options = ["--sets=single multi", "--halvings=2", "--seeds=0-1", "--lodo=true", "--wrong=true"]
+    options += ["--numbers=true"]
     options += ["--options=--set=model.lda_dim=10", f"--data={tmp_path}/plan.toml"]
     command = [RECIPE / "adaptation.sh", *options, root, exp]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -163,6 +166,7 @@ def test_the_whole_recipe(tmp_path) -> None:
     assert "| multi, joint |" in (exp / "joint/adaptation.md").read_text()
     assert "| 0 to 30 |" in (exp / "joint/lodo.md").read_text()
     assert "| left out | half of another corpus |" in (exp / "joint/wrong.md").read_text()
+    assert "| 2 against 1 |" in (exp / "joint/numbers.md").read_text()
     # Again: nothing is left to do, and the tables are the same.
     before = (exp / "joint/lodo.md").read_text()
     done = subprocess.run(command, capture_output=True, text=True)
@@ -195,6 +199,70 @@ def check_with_tools(exp: Path, way: str) -> None:
     found = dict(zip(head, values, strict=True))
     row = next(r for r in lines(exp / "joint/multi.tsv") if r.startswith(f"dom0\t0\t{way}\t30\t"))
     assert float(found["cllr_0.5"]) == pytest.approx(float(row.split("\t")[4]), abs=2e-6)
+
+
+@pytest.fixture
+def several(monkeypatch):
+    """The recipe's program, as a module."""
+    monkeypatch.syspath_prepend(str(RECIPE / "local"))
+    return importlib.import_module("several")
+
+
+def test_who_enrols_is_met_in_the_session_that_is_left(several) -> None:
+    """Sessions in turn, each left out once; nobody with too few utterances."""
+    own = {"ann": {"s": ["a", "b"], "t": ["c"], "u": ["d", "e", "f"]}, "bob": {"v": ["g", "h"]}}
+    assert several.shared_out(own["ann"]) == ["a", "c", "d", "b", "e", "f"]
+    enrolled, tested = several.sides_of(own, 3, 2)
+    assert enrolled == [
+        ("ann", "s", ["c", "d", "e"]),
+        ("ann", "t", ["a", "d", "b"]),
+        ("ann", "u", ["a", "c", "b"]),
+    ]
+    assert tested == [("ann", "s", ["a", "b"]), ("ann", "u", ["d", "e"]), ("bob", "v", ["g", "h"])]
+    assert [side[1] for side in several.sides_of(own, 4, 1)[0]] == ["s", "t"]
+
+
+@pytest.mark.torch
+def test_numbers_are_those_of_the_backend(data, tmp_path, several) -> None:
+    """Two utterances against two: by `enroll` and `verify`, pair by pair, 1e-4; and the table."""
+    from joint_models import joint_bundle, place_pool
+    from kaldi_files import write_scp
+
+    from dcaplda.eval.metrics.scalars import cllr
+    from dcaplda.runtime import Backend
+
+    speaker, session = words(data / "utt2spk"), words(data / "utt2sess")
+    write_scp(data, dict(zip(speaker, place_pool(len(speaker)), strict=True)), "xvector")
+    bundle = joint_bundle(tmp_path / "bundle")
+    backend, place = Backend.load(bundle, threads=1), several.Place(data)
+    own: dict[str, dict[str, list[str]]] = {}
+    for name, person in speaker.items():
+        own.setdefault(person, {}).setdefault(session[name], []).append(name)
+    enrolled, tested = several.sides_of(own, 2, 2)
+
+    def side(names: list[str]) -> tuple:
+        return place.embeddings(names), [place.seconds[place.row[u]] for u in names]
+
+    llrs: dict[bool, list[float]] = {True: [], False: []}
+    for person, left, utterances in enrolled:
+        stored = backend.enroll(*side(utterances))
+        for other, met, heard in tested:
+            if person != other or left == met:
+                llrs[person == other].append(backend.verify(stored, *side(heard), prior=0.5).llr)
+    found = list(several.figures(backend, place, enrolled, tested))
+    expected = cllr(np.array(llrs[True]), np.array(llrs[False]), 0.5)
+    assert found[0] == pytest.approx(expected, abs=1e-4)
+    assert list(several.figures(backend, place, enrolled, [])) == []
+
+    assert halve(data, tmp_path / "out").returncode == 0
+    several.measure(str(bundle), str(data), str(tmp_path / "out"), str(tmp_path / "found.tsv"))
+    tool = [sys.executable, RECIPE / "local/several.py"]
+    done = subprocess.run(
+        [*tool, "numbers", tmp_path / "found.tsv"], capture_output=True, text=True
+    )
+    assert done.returncode == 0 and "| 2 against 1 |" in done.stdout
+    wrong = subprocess.run([*tool, "sums"], capture_output=True, text=True)
+    assert wrong.returncode == 1 and len(wrong.stderr.splitlines()) == 1
 
 
 @pytest.mark.torch
