@@ -144,10 +144,6 @@ class InitSection:
     sample_correlation: float = 0.0
     """With model.joint: correlation of the utterances of one side beside their speaker's; above 0
     many of them count as fewer."""
-    evened: float = 0.5
-    """With model.joint: share of the way, from 0 to below 1, on which means of several utterances
-    get the length that they should have. In recordings utterances that differ much make a short
-    mean, and say less against the speaker than samples of the model would."""
     side_init: str = "last"
     """Rows of LDA that start the side-information branch: last (the paper), first, random."""
     side_std: float = 0.5
@@ -166,8 +162,6 @@ class InitSection:
         _require(rate > 0, "init.joint_rate", rate, "above 0")
         samples = self.sample_correlation
         _require(0 <= samples < 1, "init.sample_correlation", samples, "from 0 to below 1")
-        evened = self.evened
-        _require(0 <= evened < 1, "init.evened", evened, "from 0 to below 1")
         share, prior = self.calibration_domains, self.calibration_prior
         _require(0 <= share <= 1, "init.calibration_domains", share, "from 0 to 1")
         _require(0 <= prior < 1, "init.calibration_prior", prior, "from 0 to below 1")

@@ -35,6 +35,8 @@ MORE = 3
 """Times the recipe's rounds that a place held out has episodes, where people held out beside it
 have fewer by as much: places are few, and what is drawn of them decides most. Another draw then
 moves Cllr of single trials of corpora left out by 0.001, and not by 0.006."""
+EVENED = 0.5
+"""Share of the way on which means of several utterances get the length that they should have."""
 # A direction without any variance of places would be known for sure, which nothing is.
 LEAST_OFFSET = 1e-3
 
@@ -47,7 +49,7 @@ def silent(line: str) -> None:
 
 
 def joint_scorer(
-    generative: Generative, data: TrainingData, correlation: float = 0.0, evened: float = 0.0
+    generative: Generative, data: TrainingData, correlation: float = 0.0
 ) -> JointScorer:
     """Axes on which within = 1 and between is diagonal; of the offsets only the diagonal is kept.
 
@@ -85,7 +87,7 @@ def joint_scorer(
         length=1.0,
         usual=np.zeros(LENGTHS),
         reach=np.full(LENGTHS, np.inf),
-        evened=evened,
+        evened=EVENED,
     )
     chunks = row_chunks(len(data.ids))
     squares = [(scorer.centred(data.embeddings[rows]) ** 2).sum(axis=1) for rows in chunks]
@@ -109,9 +111,8 @@ def measured(scorer: JointScorer, data: TrainingData) -> JointScorer:
 
 def fit_scorer(generative: Generative, data: TrainingData, config: TrainingConfig) -> JointScorer:
     """The joint scorer of the start, and where the recipe asks for steps, after them."""
-    init = config.init
-    scorer = joint_scorer(generative, data, init.sample_correlation, init.evened)
-    if not init.joint_steps:
+    scorer = joint_scorer(generative, data, config.init.sample_correlation)
+    if not config.init.joint_steps:
         return scorer
     return measured(improved(scorer, data, duration_features(data, config.model), config), data)
 

@@ -127,7 +127,6 @@ def test_specifiers_of_every_format_start_at_the_recipe(name: str, moved: str):
         ("[stage2]\nrate = -1\n", r"\[stage2\] rate = -1"),
         ("[stage2]\nrate = 'fast'\n", "rate = 'fast': expected a number"),
         ("[stage2]\nrate = nan\n", "rate = nan: expected a number"),
-        ("[init]\nevened = 1.0\n", "init.evened = 1.0: expected from 0 to below 1"),
         ("[init]\nbalance = 'equal'\n", "init.balance = 'equal': expected one of domain, flat"),
         ("[init]\ncalibration_folds = 1\n", "calibration_folds = 1: expected 0, or at least 2"),
         ("[model]\nvariant = 'pldaa'\n", "model.variant = 'pldaa'"),
