@@ -48,7 +48,6 @@ def joint_torch_model(
         score.usual_ease.fill_(-1.0)
         score.reach_ease.fill_(0.7)
         score.told_count.fill_(6.0)
-        score.evened.fill_(0.5)
     return model
 
 
@@ -135,13 +134,6 @@ def density_llr(model: Backend, scorer: JointScorer, enroll: tuple, test: tuple)
     lengths = np.minimum(np.maximum(lengths, -reach), reach)
     between = np.exp(score.log_between.detach().double().numpy())
     correlation = float(score.correlation)
-    # Each side is stretched until its mean is half of the way (in the logarithm) as long as the
-    # mean of so many utterances usually is; the length of one is `length`.
-    for number, count in enumerate((n, m)):
-        of_mean = between + scorer.offset + correlation + (1.0 - correlation) / count
-        usual = float(score.length) * np.sqrt(of_mean.sum() / (between + scorer.offset + 1).sum())
-        mean = x[side == number].mean(axis=0)
-        x[side == number] *= (usual / np.sqrt((mean**2).sum())) ** float(score.evened)
     same_side = side[:, None] == side[None, :]
     scores = 0.0
     for axis in range(x.shape[1]):

@@ -150,7 +150,6 @@ def joint_scorer_of(model: Backend) -> JointScorer:
         usual_ease=float(score.usual_ease),
         reach_ease=float(score.reach_ease),
         told_count=float(score.told_count),
-        evened=float(score.evened),
         trained=_trained_places(score),
     )
 

@@ -120,8 +120,7 @@ class JointModel:
         )
         for kind, chosen in self._kinds(found):
             scorer = self._scorer_of(kind)
-            stored = np.sqrt(scorer.terms().cross) / scorer.terms(kind.spread).cross
-            found.x[chosen] = scorer.plain_means(found.x[chosen] * stored, kind.spread)
+            found.x[chosen] *= np.sqrt(scorer.terms().cross) / scorer.terms(kind.spread).cross
         return found
 
     def inside(self, sides: Sides) -> NDArray[np.bool_]:
@@ -138,13 +137,6 @@ class JointModel:
             (Kind(float(spread), bool(here)), np.flatnonzero(number == place))
             for place, (spread, here) in enumerate(kinds)
         ]
-
-    def _evened(self, sides: Sides) -> Array:
-        """x of sides as they are scored."""
-        x = sides.x.copy()
-        for kind, chosen in self._kinds(sides):
-            x[chosen] = self._scorer_of(kind).evened_means(x[chosen], kind.spread)
-        return x
 
     def _scorer_of(self, kind: "Kind") -> JointScorer:
         return self.scorer if kind.inside else self.scorer.elsewhere
@@ -231,13 +223,12 @@ class JointModel:
         """Voiceprints of sides, to be compared by the graphs with single tests; (n, K)."""
         layout = self.layout
         made = np.zeros((len(sides), layout.width))
-        x = self._evened(sides)
-        squares = x**2
+        squares = sides.x**2
         made[:, layout.sums] = squares @ self.scorer.quadratics.T
         for kind, chosen in self._kinds(sides):
             scorer = self._scorer_of(kind)
             terms, single = scorer.terms(kind.spread), scorer.terms()
-            made[chosen, : layout.axes] = x[chosen] * (terms.cross / np.sqrt(single.cross))
+            made[chosen, : layout.axes] = sides.x[chosen] * (terms.cross / np.sqrt(single.cross))
             # A single test brings half of its own constant, and x^2 as against a single enrolment.
             own = terms.constant - 0.5 * single.constant
             made[chosen, layout.own] = squares[chosen] @ terms.enroll + own
@@ -257,12 +248,11 @@ class JointModel:
         `place` is the model of the tests, if their place is another one.
         """
         scores = np.zeros((len(enroll), len(test)))
-        there = place or self
-        left, right, tests = self._evened(enroll), there._evened(test), there._kinds(test)
+        tests = (place or self)._kinds(test)
         for one, i in self._kinds(enroll):
             for other, j in tests:
                 terms = self._terms(one, other, place)
-                scores[np.ix_(i, j)] = form_scores(terms, left[i], right[j])
+                scores[np.ix_(i, j)] = form_scores(terms, enroll.x[i], test.x[j])
         scale, shift = self._calibration(place)
         alpha = scale.values(enroll.conditions, test.conditions)
         llrs: Array = alpha * scores + shift.values(enroll.conditions, test.conditions)
@@ -275,13 +265,12 @@ class JointModel:
     def pair_llrs(self, enroll: Sides, test: Sides, place: "JointModel | None" = None) -> Array:
         """The same row by row; (n,)."""
         scores = np.zeros(len(enroll))
-        there = place or self
-        x_enroll, x_test, tests = self._evened(enroll), there._evened(test), there._kinds(test)
+        tests = (place or self)._kinds(test)
         for one, i in self._kinds(enroll):
             for other, j in tests:
                 chosen = np.intersect1d(i, j, assume_unique=True)
                 terms = self._terms(one, other, place)
-                left, right = x_enroll[chosen], x_test[chosen]
+                left, right = enroll.x[chosen], test.x[chosen]
                 values = left * right * terms.cross
                 values += left**2 * terms.enroll + right**2 * terms.test
                 # A sum per row: the LLR of a pair does not depend on what else is in the list.

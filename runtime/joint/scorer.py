@@ -23,12 +23,10 @@ LENGTHS = 2
 """Conditions that an embedding's own lengths are: before and after LDA."""
 PLACE = {"gate", "parent_bias", "parent_centre"}
 """What only a scorer that is adapted to a place has."""
-SINCE = {"told_count", "evened", "own"}
+SINCE = {"told_count", "own"}
 """What bundles that were exported before do not have."""
 APART = {"trained", "place_number"}
 """What is stored in another form, or not at all."""
-SHORTEST = 1e-6
-"""Of the usual length of a mean: utterances that cancel out have no direction."""
 LEAST_LEFT = 1e-9
 """Of a place's variance that stays unknown, however much of it training heard."""
 
@@ -82,10 +80,6 @@ class JointScorer:
     told_count: float = NO_LIMIT
     """Utterances of a side that calibration is told at most, as many as training's had: what a line
     fitted to six says of twenty is not what twenty are worth."""
-    evened: float = 0.0
-    """How far the mean of several utterances is brought to the length that such a mean should have,
-    from 0 (as it is) to below 1. Utterances that differ much shorten it, as noise does, and say
-    less of the speaker than the closed form takes from a short mean (egs/recordings/RESULTS.md)."""
     known: float = 0.0
     """How well the place is known, from 0 to below 1: what calibration is told."""
     ease: float = 0.0
@@ -185,30 +179,6 @@ class JointScorer:
         """u of the mean of so many utterances: 1 for one, `correlation` for very many."""
         return self.correlation + (1.0 - self.correlation) / count
 
-    def mean_length(self, spread: float) -> float:
-        """What the length of a mean with this spread should be: that of its variances."""
-        variance = float((self.between + self.offset).sum())
-        rank = len(self.between)
-        return self.length * float(np.sqrt((variance + rank * spread) / (variance + rank)))
-
-    def evened_means(self, x: Array, spread: float) -> Array:
-        """Means (n, R) of several utterances as they are scored; single ones have their length."""
-        if self.evened == 0 or spread == 1.0:
-            return x
-        usual = self.mean_length(spread)
-        lengths = np.maximum(np.linalg.norm(x, axis=1, keepdims=True), SHORTEST * usual)
-        evened: Array = x * (usual / lengths) ** self.evened
-        return evened
-
-    def plain_means(self, x: Array, spread: float) -> Array:
-        """The inverse of `evened_means`."""
-        if self.evened == 0 or spread == 1.0:
-            return x
-        usual = self.mean_length(spread)
-        lengths = np.maximum(np.linalg.norm(x, axis=1, keepdims=True), SHORTEST * usual)
-        plain: Array = x * (lengths / usual) ** (self.evened / (1.0 - self.evened))
-        return plain
-
     def terms(self, spread_enroll: float = 1.0, spread_test: float = 1.0) -> Terms:
         """The form of two sides of this place."""
         spreads = spread_enroll, spread_test
@@ -223,11 +193,7 @@ class JointScorer:
 
     def scores(self, enroll: Array, n_enroll: float, test: Array, n_test: float = 1.0) -> Array:
         """Every mean of `n_enroll` utterances against every mean of `n_test`; (E, T)."""
-        spreads = self.spread(n_enroll), self.spread(n_test)
-        enroll, test = (
-            self.evened_means(x, u) for x, u in zip((enroll, test), spreads, strict=True)
-        )
-        return form_scores(self.terms(*spreads), enroll, test)
+        return form_scores(self.terms(self.spread(n_enroll), self.spread(n_test)), enroll, test)
 
     def arrays(self) -> dict[str, Array]:
         """Everything, by name, to be stored."""
@@ -302,7 +268,7 @@ def read_scorer(arrays: Any, place: str) -> JointScorer:
     shapes |= {"usual": (LENGTHS,), "reach": (LENGTHS,)}
     shapes |= {name: (rank,) for name in PLACE if name in found}
     of_model = "correlation", "same_score", "length", "usual_ease", "reach_ease", "told_count"
-    numbers = [*of_model, "evened", "known", "ease", "heard", "own", "edge"]
+    numbers = [*of_model, "known", "ease", "heard", "own", "edge"]
     numbers = [name for name in numbers if name in found or name not in SINCE]
     shapes |= {name: () for name in numbers}
     shapes["quadratics"] = (len(np.atleast_1d(found["quadratics"])), rank)
@@ -312,9 +278,8 @@ def read_scorer(arrays: Any, place: str) -> JointScorer:
     for name in ("between", "offset", "prior_offset"):
         if not (found[name] > 0).all():
             raise BundleError(f"{place}: '{name}' holds a variance that is not above 0")
-    shares = found["correlation"], found["known"], found.get("evened", 0.0)
-    if not (min(shares) >= 0 and max(shares) < 1):
-        raise BundleError(f"{place}: 'correlation', 'known' or 'evened' is not from 0 to below 1")
+    if not (0 <= found["correlation"] < 1 and 0 <= found["known"] < 1):
+        raise BundleError(f"{place}: 'correlation' or 'known' is not from 0 to below 1")
     if (found["known"] > 0) != (len(found.keys() & PLACE) == len(PLACE)):
         raise BundleError(f"{place}: a part of what adaptation leaves is missing; adapt again")
     far = found["reach"].min(), found["reach_ease"]

@@ -17,11 +17,11 @@ NO_LIMIT = 1e9
 class AxisScore(nn.Module):
     """LLR of two utterances of one place whose offset neither side knows.
 
-    `embedding_mean`, `correlation`, `same_score`, `usual_ease`, `reach_ease`, `told_count` and
-    `evened` take no part in it: adaptation and the mean of several utterances use them
-    (JointScorer), and they travel with the model; so do training's own places (`trained_...`),
-    where they are kept. `usual` are the logarithms of training's lengths of embeddings, before and
-    after LDA, `reach` how far others may lie from them.
+    `embedding_mean`, `correlation`, `same_score`, `usual_ease`, `reach_ease` and `told_count` take
+    no part in it: adaptation and the mean of several utterances use them (JointScorer), and they
+    travel with the model; so do training's own places (`trained_...`), where they are kept. `usual`
+    are the logarithms of training's lengths of embeddings, before and after LDA, `reach` how far
+    others may lie from them.
     """
 
     correlation: Tensor
@@ -33,7 +33,6 @@ class AxisScore(nn.Module):
     usual_ease: Tensor
     reach_ease: Tensor
     told_count: Tensor
-    evened: Tensor
     trained_shift: Tensor
     trained_centre: Tensor
     trained_mean: Tensor
@@ -55,7 +54,6 @@ class AxisScore(nn.Module):
         self.register_buffer("usual_ease", torch.zeros(()))
         self.register_buffer("reach_ease", torch.ones(()))
         self.register_buffer("told_count", torch.full((), NO_LIMIT))
-        self.register_buffer("evened", torch.zeros(()))
         self.places = places
         if places:
             self.register_buffer("trained_shift", torch.zeros(places, embedding_dim))
@@ -97,14 +95,6 @@ class AxisScore(nn.Module):
         other = _gaussian(offset, between + spread_enroll, between + spread_test)
         cross, of_enroll, of_test = (a - b for a, b in zip(same[1:], other[1:], strict=True))
         return cross, of_enroll, of_test, 0.5 * torch.log(other[0] / same[0]).sum()
-
-    def evened_means(self, x: Tensor, spread: float) -> Tensor:
-        """Means of several utterances as they are scored (JointScorer.evened_means)."""
-        if spread == 1.0:
-            return x
-        variance = (torch.exp(self.log_between) + torch.exp(self.log_offset)).mean()
-        usual = self.length * torch.sqrt((variance + spread) / (variance + 1.0))
-        return x * (usual / torch.linalg.vector_norm(x, dim=1, keepdim=True)) ** self.evened
 
     def forward(self, enroll: Tensor, test: Tensor) -> Tensor:
         """The score of every enrolment against every test; (nE, R), (nT, R) -> (nE, nT)."""

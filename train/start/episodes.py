@@ -257,13 +257,7 @@ def _scores(
             if len(i) and len(j):
                 sides = (scorers[0], here), (scorers[1], there)
                 terms = side_terms(sides, spreads, one_place)
-                left, right = (
-                    (scorer if inside else scorer.elsewhere).evened_means(x, spread)
-                    for (scorer, inside), x, spread in zip(
-                        sides, (means[0][i], means[1][j]), spreads, strict=True
-                    )
-                )
-                scores[np.ix_(i, j)] = form_scores(terms, left, right)
+                scores[np.ix_(i, j)] = form_scores(terms, means[0][i], means[1][j])
     return scores
 
 

@@ -35,8 +35,6 @@ MORE = 3
 """Times the recipe's rounds that a place held out has episodes, where people held out beside it
 have fewer by as much: places are few, and what is drawn of them decides most. Another draw then
 moves Cllr of single trials of corpora left out by 0.001, and not by 0.006."""
-EVENED = 0.5
-"""Share of the way on which means of several utterances get the length that they should have."""
 # A direction without any variance of places would be known for sure, which nothing is.
 LEAST_OFFSET = 1e-3
 
@@ -87,7 +85,6 @@ def joint_scorer(
         length=1.0,
         usual=np.zeros(LENGTHS),
         reach=np.full(LENGTHS, np.inf),
-        evened=EVENED,
     )
     chunks = row_chunks(len(data.ids))
     squares = [(scorer.centred(data.embeddings[rows]) ** 2).sum(axis=1) for rows in chunks]

@@ -76,9 +76,6 @@ class JointTrials(nn.Module):
     def scores(self, enroll: Tensor, n_enroll: int, test: Tensor, n_test: int) -> Tensor:
         """Raw scores of means of n_enroll and of n_test utterances; (E, R), (T, R) -> (E, T)."""
         spreads = self.spread(n_enroll), self.spread(n_test)
-        enroll, test = (
-            self.axes.evened_means(x, u) for x, u in zip((enroll, test), spreads, strict=True)
-        )
         cross, of_enroll, of_test, constant = self.axes.several_terms(*spreads)
         own = (enroll**2 @ of_enroll)[:, None] + (test**2 @ of_test)[None, :]
         return (enroll * cross) @ test.T + own + constant
@@ -117,7 +114,6 @@ def set_axes(score: AxisScore, joint: JointScorer) -> None:
         ("usual_ease", np.array(joint.usual_ease)),
         ("reach_ease", np.array(joint.reach_ease)),
         ("told_count", np.array(joint.told_count)),
-        ("evened", np.array(joint.evened)),
     ):
         getattr(score, name).copy_(torch.from_numpy(values))
     if score.places and joint.trained is not None:

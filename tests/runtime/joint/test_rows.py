@@ -91,50 +91,6 @@ def test_more_utterances_than_calibration_was_taught_count_in_the_score_alone() 
     assert abs(joint.llrs(*sides) - free.llrs(*told)) > 1e-3
 
 
-@pytest.mark.parametrize("spread", [0.55, 0.19])
-def test_means_go_half_of_the_way_to_their_usual_length(spread: float, rng) -> None:
-    """Twice too long becomes root 2 times too long; and back, 1e-12. One utterance stays."""
-    scorer = joint_model().scorer
-    assert scorer.evened == 0.5
-    x = rng.standard_normal((7, len(scorer.between)))
-    usual = scorer.mean_length(spread)
-    x *= 2.0 * usual / np.linalg.norm(x, axis=1, keepdims=True)
-    evened = scorer.evened_means(x, spread)
-    np.testing.assert_allclose(np.linalg.norm(evened, axis=1), np.sqrt(2.0) * usual, rtol=1e-12)
-    np.testing.assert_allclose(evened / x, np.sqrt(0.5), rtol=1e-12)
-    np.testing.assert_allclose(scorer.plain_means(evened, spread), x, rtol=1e-12)
-    assert scorer.evened_means(x, 1.0) is x and scorer.plain_means(x, 1.0) is x
-    nothing = replace(scorer, evened=0.0)
-    np.testing.assert_array_equal(nothing.evened_means(x, spread), x)
-
-
-def test_the_usual_length_of_a_mean_is_that_of_draws(rng) -> None:
-    """A million values of the model: root mean square length, 1 %; of one utterance `length`."""
-    scorer = joint_model().scorer
-    rank, count = len(scorer.between), 4
-    draws = 200_000
-    shared = rng.standard_normal((draws, rank)) * np.sqrt(scorer.between + scorer.offset)
-    own = rng.standard_normal((draws, rank))
-    for spread in (1.0, 1.0 / count):
-        x = shared + np.sqrt(spread) * own
-        length = np.sqrt((x**2).sum(axis=1).mean())
-        single = np.sqrt((scorer.between + scorer.offset + 1.0).sum())
-        assert scorer.mean_length(spread) == pytest.approx(
-            scorer.length * length / single, rel=0.01
-        )
-
-
-def test_utterances_that_cancel_out_have_no_direction_and_a_finite_score() -> None:
-    joint = joint_model()
-    singles = single_sides(joint.scorer, *utterances(2, 4))
-    opposed = replace(singles, x=np.stack([singles.x[0], -singles.x[0]]))
-    side = joint.merged(opposed, np.zeros(2, np.int64), 1)
-    assert np.abs(side.x).max() == 0
-    assert np.isfinite(joint.llrs(side, singles)).all()
-    assert np.isfinite(joint.rows(side)).all()
-    np.testing.assert_allclose(joint.sides(joint.rows(side)).x, 0.0, atol=1e-12)
-
-
 def test_merging_in_any_order_and_in_steps_is_the_same() -> None:
     """((a b) (c d e)) and (e d c b a): within 1e-12."""
     joint = joint_model()
@@ -182,8 +138,6 @@ def test_across_places_shares_the_speaker_alone() -> None:
     other = joint.adapted(open_to_all(adapted(joint.scorer, place_pool(8))))
     enroll, test = one_side(joint, *utterances(2, 1)), one_side(other, *utterances(1, 2))
     terms = joint.scorer.across(other.scorer, float(enroll.spread[0]), float(test.spread[0]))
-    of_enroll = joint.scorer.evened_means(enroll.x, float(enroll.spread[0]))[0]
-    of_test = test.x[0]
     expected = 0.0
     for axis, between in enumerate(joint.scorer.between):
         variances = np.array(
@@ -192,13 +146,13 @@ def test_across_places_shares_the_speaker_alone() -> None:
                 other.scorer.offset[axis] + between + test.spread[0],
             ]
         )
-        values = np.array([of_enroll[axis], of_test[axis]])
+        values = np.array([enroll.x[0, axis], test.x[0, axis]])
         for shared, sign in ((between, 1.0), (0.0, -1.0)):
             covariance = np.diag(variances) + shared * (1.0 - np.eye(2))
             quadratic = values @ np.linalg.solve(covariance, values)
             expected -= sign * 0.5 * (quadratic + np.linalg.slogdet(covariance)[1])
-    found = np.sum(terms.cross * of_enroll * of_test + terms.enroll * of_enroll**2)
-    found += np.sum(terms.test * of_test**2) + terms.constant
+    found = np.sum(terms.cross * enroll.x[0] * test.x[0] + terms.enroll * enroll.x[0] ** 2)
+    found += np.sum(terms.test * test.x[0] ** 2) + terms.constant
     assert found == pytest.approx(expected, abs=1e-8)
     model = joint_torch_model().double()
     conditions = [torch.from_numpy(side.conditions) for side in (enroll, test)]

@@ -17,17 +17,6 @@ def backend(tmp_path_factory) -> Backend:
     return Backend.load(joint_bundle(tmp_path_factory.mktemp("joint") / "bundle"), threads=1)
 
 
-def evened(joint, values: np.ndarray, sides: np.ndarray, spreads: list[float]) -> np.ndarray:
-    """Values of two sides, each stretched half of the way to the usual length of its mean."""
-    scorer, values = joint.scorer, values.copy()
-    for side, spread in enumerate(spreads):
-        of_mean, of_one = (scorer.between + scorer.offset + u for u in (spread, 1.0))
-        usual = scorer.length * np.sqrt(of_mean.sum() / of_one.sum())
-        length = np.sqrt((values[sides == side].mean(axis=0) ** 2).sum())
-        values[sides == side] *= (usual / length) ** scorer.evened
-    return values
-
-
 def written_out(joint, enroll: np.ndarray, sessions: list[int], test: np.ndarray) -> float:
     """LLR before calibration: samples of one session share the part `correlation` of variance 1."""
     scorer = joint.scorer
@@ -36,13 +25,6 @@ def written_out(joint, enroll: np.ndarray, sessions: list[int], test: np.ndarray
     side = np.repeat([0, 1], [n, m])
     session = np.array([*sessions, *[-1] * m])
     same_side, same_session = side[:, None] == side, session[:, None] == session
-    # What is said of the mean's variance beside speaker and place: pairs of one session share c.
-    shared = [
-        (same_session | np.eye(n + m, dtype=bool))[np.ix_(side == s, side == s)] for s in (0, 1)
-    ]
-    c = scorer.correlation
-    spreads = [c * s.mean() + (1.0 - c) / len(s) for s in shared]
-    x = evened(joint, x, side, spreads)
     total = 0.0
     for axis in range(x.shape[1]):
         logs = []
@@ -89,8 +71,6 @@ def test_equal_sessions_are_all_that_utterances_of_any_numbers_say() -> None:
     session = np.array([0, 1, 0, 1, 2])
     enrolled = np.array([True] * 4 + [False])
     same_side = enrolled[:, None] == enrolled
-    # Two sessions of two utterances each: half of the pairs are of one session.
-    x = evened(joint, x, (~enrolled).astype(int), [0.4 * 0.5 + 0.6 / 4, 1.0])
     score = 0.0
     for axis in range(x.shape[1]):
         for one_speaker, sign in ((True, 1.0), (False, -1.0)):

@@ -36,13 +36,6 @@ class Watched:
     def place_conditions(self, embeddings: np.ndarray) -> np.ndarray:
         return np.tile([self.ease, self.known], (len(embeddings), 1))
 
-    @property
-    def elsewhere(self) -> "Watched":
-        return self
-
-    def evened_means(self, x: np.ndarray, spread: float) -> np.ndarray:
-        return x
-
     def spread(self, count: float) -> float:
         return 1.0 / count
 
