@@ -28,6 +28,10 @@ MOST_PAIRED = 1000
 MOST_THERE = 0.7
 """Share of a pool's utterances that have to sound of a place of training for the pool to be of it:
 nine in ten pools of one place have more, of two places hardly any."""
+ODDS = 3.0
+"""Of the place, for an utterance that is scored by a bundle of it: pools are mostly right, and to
+take a voice of the place for one of elsewhere costs more than the other way round, until wrong
+pools cost more than they may (egs/recordings/RESULTS.md)."""
 EASE_REACH = 2.0
 """Standard deviations of a place's ease from the usual that calibration is told of."""
 FEWEST_PAIRED = 5
@@ -125,7 +129,7 @@ def _trained_place(scorer: JointScorer, x: Array, people: float) -> int | None:
     here = float(mean @ along)
     if not here > 0:
         return None  # in the very middle of training: nothing sets the place apart
-    inside = x @ along > _edge(scorer, x, along, here)
+    inside = x @ along > _edge(scorer, x, along, here, 1.0)
     return number if inside.mean() >= MOST_THERE else None
 
 
@@ -197,25 +201,25 @@ def _gate(scorer: JointScorer, x: Array, known: float, mean: Array | None) -> tu
         here = known * float(x.mean(axis=0) @ along)
     if not here > 0:
         return np.zeros_like(along), -1.0  # nothing sets the place apart
-    edge = _edge(scorer, x, along, here)
+    edge = _edge(scorer, x, along, here, ODDS)
     return scorer.turn.T @ along, edge + float(scorer.centre @ along)
 
 
-def _edge(scorer: JointScorer, x: Array, along: Array, here: float) -> float:
-    """Where on that line an utterance is as likely of the place as of any other.
+def _edge(scorer: JointScorer, x: Array, along: Array, here: float, odds: float) -> float:
+    """Where on that line an utterance is as likely of the place, by these odds, as of any other.
 
     Those of the place are around `here`, those of any other around 0 and scatter more.
     """
     of_people = float(along**2 @ (scorer.between + 1.0))
     of_places = of_people + float(along**2 @ scorer.offset)
     spread = max(LEAST_SCATTER * of_people, float((x @ along).var()))
-    return _crossing(here, min(spread, of_places), of_places)
+    return _crossing(here, min(spread, of_places), of_places, odds)
 
 
-def _crossing(here: float, spread: float, elsewhere: float) -> float:
-    """Below `here`, where the densities N(here, spread) and N(0, elsewhere) are equal."""
+def _crossing(here: float, spread: float, elsewhere: float, odds: float) -> float:
+    """Below `here`, where `odds` times the density N(here, spread) is that of N(0, elsewhere)."""
     slope = here / spread
     bend = 0.5 * (1.0 / elsewhere - 1.0 / spread)
-    level = -0.5 * here * slope + 0.5 * math.log(elsewhere / spread)
+    level = -0.5 * here * slope + 0.5 * math.log(elsewhere / spread) + math.log(odds)
     root = math.sqrt(slope * slope - 4.0 * bend * level)
     return 2.0 * level / (-slope - root)

@@ -66,13 +66,13 @@ def main(arguments: list[str]) -> None:
         for size, rows in looked_at(*arguments[first : first + 3]).items():
             found.setdefault(size, []).extend(rows)
     answers = (OWN, OTHER, NONE, REFUSED)
-    print("| heard | pools | " + " | ".join(answers) + " | of the place, where its own: least |")
+    print("| heard | pools | " + " | ".join(answers) + " | of the place: least domain |")
     print("| --- " * 7 + "|")
     for size, rows in sorted(found.items()):
         shares = [sum(answer == a for _, answer, _ in rows) / len(rows) for a in answers]
         own: dict[str, list[float]] = {}
         for domain, answer, inside in rows:
-            if answer == OWN:
+            if answer != REFUSED:
                 own.setdefault(domain, []).append(inside)
         means = {domain: float(np.mean(values)) for domain, values in own.items()}
         shown = f"{np.mean(list(means.values())):.2f}: {min(means.values()):.2f}" if own else "-"

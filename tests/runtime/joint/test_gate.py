@@ -99,13 +99,14 @@ def test_rows_of_several_meet_single_ones_of_either_kind(parent, n: int) -> None
             np.testing.assert_allclose(office.compare(*rows), exact, atol=1e-3, rtol=1e-4)
 
 
-def test_the_edge_is_where_both_are_as_likely() -> None:
+@pytest.mark.parametrize("odds", [1.0, 3.0])
+def test_the_edge_is_where_both_are_as_likely(odds: float) -> None:
     """Against scipy's densities, 1e-9 relative."""
     for here, spread, elsewhere in ((3.0, 1.0, 2.0), (0.4, 0.5, 4.0), (5.0, 2.0, 2.0)):
-        edge = place._crossing(here, spread, elsewhere)
+        edge = place._crossing(here, spread, elsewhere, odds)
         of_place = norm(here, np.sqrt(spread)).pdf(edge)
         of_other = norm(0.0, np.sqrt(elsewhere)).pdf(edge)
-        assert edge < here and of_place == pytest.approx(of_other, rel=1e-9)
+        assert edge < here and odds * of_place == pytest.approx(of_other, rel=1e-9)
 
 
 def drawn_scorer(axes: int = 60) -> JointScorer:
