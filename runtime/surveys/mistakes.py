@@ -21,7 +21,9 @@ MANY = 0.1
 training did not see it was at most 0.02 (docs/embedding.md)."""
 MOSTLY = 0.5
 """Share of utterances from elsewhere from which on an adapted bundle is the wrong one; of the right
-place it was at most 0.08, of another corpus mostly above 0.8 (egs/recordings/RESULTS.md)."""
+place it was at most 0.17, of another corpus more in nine of ten pools (egs/recordings/RESULTS.md)."""
+ELSEWHERE = 0.2
+"""Share of them from which on it is worth more than a detail."""
 SOME = 0.01
 """Share from which on it is worth a word."""
 FEW, FAR = 3, 2.0
@@ -154,7 +156,7 @@ def look_at_place(told: Floats, known: float) -> Finding | None:
     text += "and are scored as of an unknown one"
     share = n_outside / len(told)
     if share < MOSTLY:
-        return Finding(text, NOTE if share >= MANY else DETAIL)
+        return Finding(text, NOTE if share >= ELSEWHERE else DETAIL)
     return Finding(f"{text}: were the utterances that it was adapted with of this place?", WRONG)
 
 
