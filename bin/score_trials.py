@@ -69,6 +69,10 @@ class Options(Cluster, Parts, PlaceTables, Cohort, Decision, TrialList, TrialSid
             raise ValueError("--output=posterior, --cost-miss and --cost-fa need --prior")
         if self.places and (self.score_norm or self.enroll_voiceprints):
             raise ValueError("--places takes embeddings, and no --score-norm")
+        if self.places and self.multi_enroll not in ("auto", "joint"):
+            raise ValueError(
+                f"--places takes utterances together, not --multi-enroll={self.multi_enroll}"
+            )
         if self.score_norm and (self.prior is not None or self.short == "zero" or self.bound):
             raise ValueError(
                 "--score-norm gives scores that are not LLRs: no --prior, no --short=zero, "

@@ -95,23 +95,35 @@ def adapt_bundle(
         utterances=len(pool),
         people=found.heard,
         known=found.known,
-        trained=place_name(info, joint.scorer, pool),
+        trained=place_name(info, joint.scorer, pool, str(directory)),
         seconds=told,
     )
     made.files.update(_files(directory, info, model, made))
     return made
 
 
-def place_name(info: ModelInfo, scorer: JointScorer, pool: NDArray[np.floating]) -> str | None:
+def place_name(
+    info: ModelInfo, scorer: JointScorer, pool: NDArray[np.floating], directory: str = "bundle"
+) -> str | None:
     """Name of the place of training that a pool (n, D) is of; None: of another."""
     number = trained_place(scorer, pool)
-    if number is None:
+    if number is None or scorer.trained is None:
         return None
     training = info.manifest.get("training")
     names = training.get("trained_places") if isinstance(training, dict) else None
-    if isinstance(names, list) and number < len(names) and isinstance(names[number], str):
-        return names[number]
-    return f"number {number + 1}"
+    if names is None:
+        return f"number {number + 1}"
+    count = len(scorer.trained.own)
+    if not isinstance(names, list) or len(names) != count or not all(map(_is_name, names)):
+        raise BundleError(
+            f"{directory}/model.json: 'trained_places' are not the names of the {count} places "
+            "that training knew; export again"
+        )
+    return str(names[number])
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and name.strip() != "" and name.isprintable()
 
 
 def is_empty(embeddings: ArrayLike) -> bool:
@@ -151,12 +163,13 @@ def joint_of(directory: str | Path, info: ModelInfo) -> JointModel | None:
 
 def _check_constants(directory: str | Path, info: ModelInfo, joint: JointModel) -> None:
     """Refuse a joint model that is not the one in the graphs, up to roundings."""
-    expected = place_constants(joint.scorer)
+    with np.errstate(all="ignore"):  # what overflows is refused below
+        expected = place_constants(joint.scorer)
     place = f"{directory}/voiceprint.onnx"
     found = float_constants(read_graph(directory, info, "voiceprint"), expected, place)
     for name, value in expected.items():
         limit = ROUNDING * float(np.abs(value).max())
-        near = found[name].size == value.size
+        near = found[name].size == value.size and bool(np.isfinite(value).all())
         if not near or not (np.abs(found[name] - value.reshape(-1)) <= limit).all():
             raise BundleError(
                 f"{directory}/{info.joint_file}: is of another model than {place}; export again"

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dcaplda.runtime import checks
-from dcaplda.runtime.adaptation import refuse_one_voice
+from dcaplda.runtime.adaptation import is_empty, refuse_one_voice
 from dcaplda.runtime.errors import InputError
 from dcaplda.runtime.joint.layout import LENGTHS_AT, PLACE_AT
 from dcaplda.runtime.joint.place import adapted
@@ -68,7 +68,7 @@ class Places:
         for name, pool in pools.items():
             self.names.append(name)
             scorer = joint.scorer
-            if np.size(pool):
+            if not is_empty(pool):
                 dim = backend.info.embedding_dim
                 matrix = checks.embeddings(pool, f"place '{name}'", dim)
                 scorer = adapted(scorer, matrix)

@@ -14,6 +14,7 @@ from dcaplda.runtime.errors import BundleError, InputError
 from dcaplda.runtime.fields import Table
 from dcaplda.runtime.places import PlacedSides, Places
 from dcaplda.runtime.several import offsets_to_groups
+from dcaplda.runtime.surveys.mistakes import Finding, look_at_place
 from dcaplda.runtime.tables.text_tables import read_words
 from dcaplda.runtime.tables.vectors import read_vectors
 
@@ -66,7 +67,19 @@ def placed_llrs(
     groups = offsets_to_groups(models.offsets)
     enroll = _placed(places, sides.enroll, place_of, options.places, models.rows, groups, sessions)
     test = _placed(places, sides.test, place_of, options.places)
+    for utterances, placed in ((sides.test, test), (sides.enroll, enroll)):
+        settle(options, _judged(utterances.source.vectors, places, placed), log)
     return places.llrs(enroll, test, *trials)
+
+
+def _judged(table: str, places: Places, sides: PlacedSides) -> list[tuple[str, Finding | None]]:
+    """Whether the sides of each place sound of there."""
+    found: list[tuple[str, Finding | None]] = []
+    for number, (name, model) in enumerate(zip(places.names, places.models, strict=True)):
+        told = sides.sides.conditions[sides.place == number, -1]
+        if len(told) and model.scorer.known > 0:
+            found.append((table, look_at_place(told, model.scorer.known, name)))
+    return found
 
 
 def _placed(
@@ -80,8 +93,22 @@ def _placed(
 ) -> PlacedSides:
     chosen = np.arange(len(utterances.ids)) if rows is None else rows
     names = [_place(utterances.ids[row], place_of, table) for row in chosen]
+    if groups is not None:
+        _refuse_moved(names, [utterances.ids[row] for row in chosen], groups, table)
     seconds = None if utterances.seconds is None else utterances.seconds[chosen]
     return places.sides(utterances.matrix[chosen], seconds, names, groups, sessions)
+
+
+def _refuse_moved(names: list[str], ids: list[str], groups: Index, table: str) -> None:
+    """Raise if the utterances of a model are of two places."""
+    first: dict[int, int] = {}
+    for row, group in enumerate(groups.tolist()):
+        before = first.setdefault(group, row)
+        if names[before] != names[row]:
+            raise InputError(
+                f"'{table}': '{ids[before]}' and '{ids[row]}' of one model are of two places, "
+                f"'{names[before]}' and '{names[row]}'; make two models of them"
+            )
 
 
 def _place(name: str, place_of: dict[str, str], table: str) -> str:

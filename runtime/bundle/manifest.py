@@ -1,6 +1,7 @@
 """A model directory: model.json and the ONNX graphs, read and checked."""
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 from dcaplda.runtime.bundle.checksums import SUMS, parse_sums, sha256
 from dcaplda.runtime.errors import BundleError
 from dcaplda.runtime.fields import Table, parse_json
+from dcaplda.runtime.files import note_input
 
 FORMAT = "dcaplda-bundle"
 FORMAT_VERSION = 3
@@ -188,6 +190,7 @@ def _read_sums(directory: str | Path) -> dict[str, str] | None:
 
 def _bytes(path: Path) -> bytes:
     try:
+        note_input(os.stat(path))
         return path.read_bytes()
     except OSError as error:
         raise BundleError(

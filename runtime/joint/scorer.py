@@ -27,6 +27,8 @@ SINCE = {"told_count", "own"}
 """What bundles that were exported before do not have."""
 APART = {"trained", "place_number"}
 """What is stored in another form, or not at all."""
+MOST_OWN = 100.0
+"""Of what a place adds to the scores of its trials, in either direction."""
 LEAST_LEFT = 1e-9
 """Of a place's variance that stays unknown, however much of it training heard."""
 
@@ -259,7 +261,7 @@ def read_scorer(arrays: Any, place: str) -> JointScorer:
             if f.name not in APART and (f.name not in PLACE | SINCE or f.name in arrays)
         }
     except (KeyError, ValueError, TypeError, OSError) as error:
-        raise BundleError(f"{place}: {error!r} is missing or wrong; export again") from None
+        raise BundleError(f"{place}: {_said(error)}; export again") from None
     rank, dim = found["weight"].shape if found["weight"].ndim == 2 else (0, 0)
     shapes: dict[str, tuple[int, ...]] = {
         name: (rank,) for name in ("bias", "centre", "between", "offset", "prior_offset")
@@ -285,9 +287,18 @@ def read_scorer(arrays: Any, place: str) -> JointScorer:
     far = found["reach"].min(), found["reach_ease"]
     if not found["length"] > 0 or min(far) < 0 or found.get("told_count", 1) < 1:
         raise BundleError(f"{place}: 'length', 'reach' or 'told_count' is below what it can be")
+    if "own" in found and abs(float(found["own"])) > MOST_OWN:
+        raise BundleError(f"{place}: 'own' is beyond {MOST_OWN:g}; adapt again")
     scalars = {name: float(found.pop(name)) for name in numbers}
     trained = _read_trained(arrays, place, found["prior_offset"], dim)
     return JointScorer(**found, **scalars, trained=trained)  # type: ignore[arg-type]
+
+
+def _said(error: Exception) -> str:
+    """Which array is not there, or what is wrong with one."""
+    if isinstance(error, KeyError):
+        return f"'{error.args[0]}' is missing"
+    return f"an array is wrong ({' '.join(str(error).split())})"
 
 
 def _read_trained(arrays: Any, place: str, offset: Array, dim: int) -> TrainedPlaces | None:
@@ -298,12 +309,17 @@ def _read_trained(arrays: Any, place: str, offset: Array, dim: int) -> TrainedPl
     try:
         found = TrainedPlaces(*(np.asarray(arrays[name], np.float64) for name in names))
     except (KeyError, ValueError, TypeError, OSError) as error:
-        raise BundleError(f"{place}: {error!r} is missing or wrong; export again") from None
+        raise BundleError(f"{place}: {_said(error)}; export again") from None
     count = len(np.atleast_1d(found.shift))
     shapes = [(count, dim), *[(count, len(offset))] * 3, (count,)]
     for name, values, shape in zip(names, found, shapes, strict=True):
         if values.shape != shape or not np.isfinite(values).all() or 0 in shape:
             raise BundleError(f"{place}: '{name}' has a wrong size or value; export again")
+    if np.abs(found.own).max() > MOST_OWN:
+        raise BundleError(
+            f"{place}: 'trained.own' holds {np.abs(found.own).max():.3g}; expected at most "
+            f"{MOST_OWN:g}; export again"
+        )
     share = found.left / offset
     if not (share.min() >= LEAST_LEFT and share.max() <= 1.0 + 1e-6):
         raise BundleError(

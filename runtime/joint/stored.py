@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from dcaplda.runtime.errors import BundleError
 from dcaplda.runtime.joint.rows import JointModel, read_joint
 
+LARGEST = 1e9
+"""Of any value that is stored. No model comes near it but for `told_count`, and products of two or
+three stay within float32."""
 _HEADER = re.compile(
     rb"\x93NUMPY\x01\x00..\{'descr': '<f8', 'fortran_order': False, "
     rb"'shape': \(((?:[0-9]{1,9}(?:, [0-9]{1,9})*,?)?)\), \} *\n",
@@ -41,6 +44,9 @@ def parse_joint(content: bytes, place: str) -> JointModel:
                 raise BundleError(f"{place}: is compressed; export the model again")
             raw = {member.filename.removesuffix(".npy"): archive.read(member) for member in members}
             arrays = {name: _array(data) for name, data in raw.items()}
+            for name, values in arrays.items():
+                if (np.abs(values) > LARGEST).any():
+                    raise BundleError(f"{place}: '{name}' has a wrong size or value; export again")
     except BundleError:
         raise
     # zipfile answers damage with errors of a dozen kinds.

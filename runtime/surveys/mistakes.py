@@ -144,20 +144,21 @@ def look_at_distances(distances: Floats, known: Familiarity) -> Finding | None:
     )
 
 
-def look_at_place(told: Floats, known: float) -> Finding | None:
-    """How many of the voiceprints of an adapted bundle sound of its place.
+def look_at_place(told: Floats, known: float, place: str = "") -> Finding | None:
+    """How many of the voiceprints of an adapted bundle, or of a place by name, sound of there.
 
     `told` is what each says to be known of its place, (n,); `known` what the bundle knows of it.
     """
     n_outside = int(np.count_nonzero(told < 0.5 * known * (1.0 - 1e-3)))
     if not n_outside:
         return None
-    text = f"{n_outside} of {len(told)} do not sound of the place that this bundle was adapted to "
-    text += "and are scored as of an unknown one"
+    where = f"place '{place}'" if place else "the place that this bundle was adapted to"
+    text = f"{n_outside} of {len(told)} do not sound of {where} and are scored as of an unknown one"
     share = n_outside / len(told)
     if share < MOSTLY:
         return Finding(text, NOTE if share >= ELSEWHERE else DETAIL)
-    return Finding(f"{text}: were the utterances that it was adapted with of this place?", WRONG)
+    heard = "heard of it" if place else "that it was adapted with"
+    return Finding(f"{text}: were the utterances {heard} of this place?", WRONG)
 
 
 def _are_many(values: Floats, outside: NDArray[np.bool_], usual: Range) -> bool:

@@ -1,6 +1,7 @@
 """adapt-backend where the pool is of a place that training knew: it is said, kept and used."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from dcaplda.bin.adapt_backend import main
 from dcaplda.export.bundle_writer import export_model
 from dcaplda.export.graphs.algebra import joint_scorer_of
 from dcaplda.runtime import Backend
+from dcaplda.runtime.bundle.checksums import sha256
 from dcaplda.runtime.joint.place import posterior
 
 pytestmark = pytest.mark.torch
@@ -76,6 +78,39 @@ def test_another_place_is_not_named(bundle: Path, tmp_path: Path, capsys) -> Non
     assert "training knew" not in capsys.readouterr().err
     assert "trained_place" not in elsewhere.info.manifest["adaptation"]
     assert "place of training: none" in (tmp_path / "text").read_text()
+
+
+@pytest.mark.parametrize(
+    "names",
+    [["car", "office", "phone"], ["car", "office", "", "studio"], ["a", "b", "c\nd", "e"], 7],
+)
+def test_names_that_are_not_those_of_the_places_are_refused(
+    bundle: Path, pool, tmp_path: Path, capsys, names
+) -> None:
+    other = shutil.copytree(bundle, tmp_path / "bundle")
+    manifest = json.loads((other / "model.json").read_text())
+    manifest["training"]["trained_places"] = names
+    (other / "model.json").write_text(json.dumps(manifest))
+    (other / "SHA256SUMS").unlink()
+    sums = {path.name: sha256(path.read_bytes()) for path in sorted(other.iterdir())}
+    text = "".join(f"{digest}  {name}\n" for name, digest in sums.items())
+    (other / "SHA256SUMS").write_text(text)
+    table = write_scp(tmp_path, {f"p{i}": np.float32(row) for i, row in enumerate(pool)}, "pool")
+    assert main([str(other), f"scp:{table}", str(tmp_path / "new")]) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "'trained_places' are not the names of the 4 places that training knew" in said
+    assert not (tmp_path / "new").exists()
+
+
+def test_files_of_the_bundle_are_not_written_over(bundle: Path, pool, tmp_path, capsys) -> None:
+    table = write_scp(tmp_path, {f"p{i}": np.float32(row) for i, row in enumerate(pool)}, "pool")
+    for name in ("model.json", "joint.npz", "voiceprint.onnx"):
+        before = (bundle / name).read_bytes()
+        report = f"--report-text={bundle / name}"
+        assert main([report, str(bundle), f"scp:{table}", str(tmp_path / "new")]) == 1
+        assert "is an input of this command" in capsys.readouterr().err.splitlines()[-1]
+        assert (bundle / name).read_bytes() == before
+        assert not (tmp_path / "new").exists()
 
 
 def test_bundles_from_before_have_no_places(tmp_path: Path, pool) -> None:

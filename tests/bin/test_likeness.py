@@ -224,3 +224,10 @@ def test_utterances_from_elsewhere_are_counted_of_an_adapted_bundle(tmp_path, ca
         assert (line in said) == (name == "there")
         strict = inputs.run("score-trials", tmp_path / "office", "right", "--strict=true")
         assert (strict == 1 and line in capsys.readouterr().err) or name == "here"
+        (folder / "utt2place").write_text("".join(f"{utterance} office\n" for utterance in IDS))
+        told = f"--places={folder / 'utt2place'}", f"--place-bundles=office={tmp_path / 'office'}"
+        line = "60 of 60 do not sound of place 'office' and are scored as of an unknown one: were"
+        assert inputs.run("score-trials", bundle, "right", *told) == 0
+        assert (line in capsys.readouterr().err) == (name == "there")
+        strict = inputs.run("score-trials", bundle, "right", *told, "--strict=true")
+        assert (strict == 1 and line in capsys.readouterr().err) or name == "here"

@@ -166,6 +166,8 @@ def test_mistakes_are_named(backend, pools) -> None:
     one = np.tile(vectors[:1], (9, 1)) + 0.001 * np.random.default_rng(0).standard_normal((9, DIM))
     with pytest.raises(InputError, match="place 'car': the 9 utterances seem to be of one person"):
         Places(backend, {"car": one})
+    with pytest.raises(InputError, match="place 'car'"):
+        Places(backend, {"car": [[1.0, 2.0], [3.0]]})
     with pytest.raises(InputError, match="adapted to one place"):
         Places(backend.adapted(pools["office"]), pools)
 
@@ -184,6 +186,7 @@ def case(tmp_path: Path, backend, pools) -> dict[str, str]:
         "utt2place": "".join(f"{n} {place}\n" for n, place in places.items()),
         "spk2utt": "ann a1 a2\nbob a3\n",
         "few": "t1 phone\n",
+        "moved": "a1 office\na2 phone\na3 office\nt1 phone\nt2 phone\n",
         "trials": "ann t1\nbob t2\nann t2\n",
     }
     for name, content in text.items():
@@ -300,6 +303,11 @@ def test_sessions_count_between_places_too(case, backend, pools) -> None:
         (["--place-bundles=office=x"], "--place-bundles needs --places"),
         (["--places={folder}/few"], "'a1' has no place"),
         (["--places={folder}/utt2place", "--score-norm=s", "--cohort={pool}"], "no --score-norm"),
+        (["--places={folder}/utt2place", "--multi-enroll=scores"], "not --multi-enroll=scores"),
+        (
+            ["--places={folder}/moved"],
+            "moved': 'a1' and 'a2' of one model are of two places, 'office' and 'phone'",
+        ),
     ],
 )
 def test_bad_places_are_one_line_and_no_file(case, capsys, options, message) -> None:

@@ -107,6 +107,15 @@ def test_wrong_shapes_and_values_are_bundle_errors(name: str, values) -> None:
         parse_joint(packed({**unpacked(), f"{name}.npy": npy(np.array(values))}), "here")
 
 
+@pytest.mark.parametrize("name", ["length", "turn", "scale.half", "weight", "same_score"])
+@pytest.mark.parametrize("size", [1e150, -1e300, np.inf])
+def test_values_that_nothing_can_be_made_of_are_bundle_errors(name: str, size: float) -> None:
+    """What squares to more than float32, or float64, holds."""
+    values = np.full(np.load(io.BytesIO(unpacked()[f"{name}.npy"])).shape, size)
+    with pytest.raises(BundleError, match=f"^here: '{name}' has a wrong size or value"):
+        parse_joint(packed({**unpacked(), f"{name}.npy": npy(values)}), "here")
+
+
 def test_bundles_from_before_counts_had_a_limit_are_read() -> None:
     """They tell calibration of any number, as they did."""
     former = unpacked()

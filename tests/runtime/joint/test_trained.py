@@ -187,7 +187,9 @@ def test_places_are_stored_and_read_again(rng) -> None:
         ("trained.mean", lambda v: v * np.nan, "wrong size or value"),
         ("trained.shift", lambda v: v[0], "wrong size"),
         ("trained.own", lambda v: v[1:], "wrong size"),
-        ("trained.centre", None, "missing"),
+        ("trained.centre", None, "'trained.centre' is missing"),
+        ("trained.own", lambda v: v + 1000.0, "'trained.own' holds 1e.03; expected at most 100"),
+        ("own", lambda v: v - 1000.0, "'own' is beyond 100"),
     ],
 )
 def test_damaged_places_are_refused(name: str, change, word: str, rng) -> None:
