@@ -27,7 +27,7 @@ MOST_PAIRED = 1000
 """Utterances whose pairs are looked at; more tell nothing new of how often people return."""
 MOST_THERE = 0.7
 """Share of a pool's utterances that have to sound of a place of training for the pool to be of it:
-nine in ten pools of one place have more, of two places hardly any."""
+nine in ten pools of one place have more, of two corpora hardly any."""
 ODDS = 3.0
 """Of the place, for an utterance that is scored by a bundle of it: pools are mostly right, and to
 take a voice of the place for one of elsewhere costs more than the other way round, until wrong

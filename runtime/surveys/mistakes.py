@@ -21,7 +21,7 @@ MANY = 0.1
 training did not see it was at most 0.02 (docs/embedding.md)."""
 MOSTLY = 0.5
 """Share of utterances from elsewhere from which on an adapted bundle is the wrong one; of the right
-place it was at most 0.17, of nine in ten other pools above half (egs/recordings/RESULTS.md)."""
+place at most 0.25, mostly below 0.1; of nine in ten other pools above half (egs/recordings)."""
 ELSEWHERE = 0.2
 """Share of them from which on it is worth more than a detail."""
 SOME = 0.01
