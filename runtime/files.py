@@ -105,11 +105,14 @@ def working_folder(target: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _naming(path: str | Path) -> Iterator[None]:
-    """Errors of the system inside name the file: a full disk is told by a write, which cannot."""
+    """Errors of the system inside name the file, not the hidden one beside it: a full disk is told
+    by a write, which cannot."""
     try:
         yield
     except OSError as error:
-        if error.errno == errno.ENOSPC and error.filename is None:
+        full = error.errno == errno.ENOSPC and error.filename is None
+        name = Path(path).name[:_LONGEST]
+        if full or Path(str(error.filename)).name.startswith(f".{name}."):
             error.filename = str(path)
         raise
     except Exception as error:

@@ -182,6 +182,15 @@ def test_other_peoples_hidden_files_stay(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 5
 
 
+def test_errors_name_the_file_that_was_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("here")
+    for folder in ("nowhere", "file"):
+        path = tmp_path / folder / "page.html"
+        with pytest.raises(OSError) as caught, replacing(path):
+            raise AssertionError("nothing can be written there")
+        assert caught.value.filename == str(path)
+
+
 def test_the_longest_name_can_be_written(tmp_path: Path) -> None:
     path = tmp_path / ("ü" * 127)
     with replacing(path) as beside:
