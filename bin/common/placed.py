@@ -67,8 +67,10 @@ def placed_llrs(
     groups = offsets_to_groups(models.offsets)
     enroll = _placed(places, sides.enroll, place_of, options.places, models.rows, groups, sessions)
     test = _placed(places, sides.test, place_of, options.places)
-    for utterances, placed in ((sides.test, test), (sides.enroll, enroll)):
-        settle(options, _judged(utterances.source.vectors, places, placed), log)
+    judged = _judged(sides.test.source.vectors, places, test)
+    if sides.enroll is not sides.test:
+        judged += _judged(sides.enroll.source.vectors, places, enroll)
+    settle(options, judged, log)
     return places.llrs(enroll, test, *trials)
 
 

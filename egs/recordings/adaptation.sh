@@ -98,7 +98,7 @@ left_out() {  # <corpus>
       work measure "$own/bundle" "$place/held" "$place/halvings.$seed" "$place/held/trials" - \
         "$own/seed-$seed.tsv"
     [ "$numbers" = false ] || [ -f "$own/numbers-$seed.tsv" ] ||
-      "$python" "$here/local/several.py" measure "$own/bundle" "$place/held" "$place/halvings.$seed" "$own/numbers-$seed.tsv"
+      "$python" "$here/local/numbers_enrolled.py" measure "$own/bundle" "$place/held" "$place/halvings.$seed" "$own/numbers-$seed.tsv"
   done
   if [ "$wrong" = true ] && [ ! -f "$own/wrong.tsv" ]; then
     work wrong "$own/bundle" "$place/held" "$place/halvings.${seeds%%-*}" - "$own/wrong.tsv" "$place/train"
@@ -123,7 +123,7 @@ if [ "$lodo" = true ]; then
   while read -r corpus; do room; guarded left_out "$corpus" & done < "$exp/lodo/names"
   finish
   tables_of lodo seed work
-  [ "$numbers" = false ] || tables_of numbers numbers "$python" "$here/local/several.py"
+  [ "$numbers" = false ] || tables_of numbers numbers "$python" "$here/local/numbers_enrolled.py"
 fi
 
 if [ "$wrong" = true ]; then

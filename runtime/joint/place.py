@@ -129,6 +129,7 @@ def _trained_place(scorer: JointScorer, x: Array, people: float) -> int | None:
     here = float(mean @ along)
     if not here > 0:
         return None  # in the very middle of training: nothing sets the place apart
+    # Even odds: nobody has said yet that the pool is of there.
     inside = x @ along > _edge(scorer, x, along, here, 1.0)
     return number if inside.mean() >= MOST_THERE else None
 

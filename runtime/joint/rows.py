@@ -20,6 +20,7 @@ from dcaplda.runtime.joint.scorer import (
     mostly_inside,
     read_scorer,
     side_terms,
+    what_is_wrong,
 )
 from dcaplda.runtime.joint.terms import Array, Terms
 
@@ -316,7 +317,7 @@ def read_joint(arrays: Mapping[str, Any], place: str) -> JointModel:
         try:
             found = {key: np.asarray(arrays[f"{name}.{key}"], np.float64) for key in _FORM}
         except (KeyError, ValueError, TypeError) as error:
-            raise BundleError(f"{place}: {error!r} is missing or wrong; export again") from None
+            raise BundleError(f"{place}: {what_is_wrong(error)}; export again") from None
         size = found["linear"].size
         shapes = {"basis": (size, size), "auto": (size, size), "linear": (size,)}
         shapes |= {"weights": (size,), "half": ()}

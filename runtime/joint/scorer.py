@@ -261,7 +261,7 @@ def read_scorer(arrays: Any, place: str) -> JointScorer:
             if f.name not in APART and (f.name not in PLACE | SINCE or f.name in arrays)
         }
     except (KeyError, ValueError, TypeError, OSError) as error:
-        raise BundleError(f"{place}: {_said(error)}; export again") from None
+        raise BundleError(f"{place}: {what_is_wrong(error)}; export again") from None
     rank, dim = found["weight"].shape if found["weight"].ndim == 2 else (0, 0)
     shapes: dict[str, tuple[int, ...]] = {
         name: (rank,) for name in ("bias", "centre", "between", "offset", "prior_offset")
@@ -294,7 +294,7 @@ def read_scorer(arrays: Any, place: str) -> JointScorer:
     return JointScorer(**found, **scalars, trained=trained)  # type: ignore[arg-type]
 
 
-def _said(error: Exception) -> str:
+def what_is_wrong(error: Exception) -> str:
     """Which array is not there, or what is wrong with one."""
     if isinstance(error, KeyError):
         return f"'{error.args[0]}' is missing"
@@ -309,7 +309,7 @@ def _read_trained(arrays: Any, place: str, offset: Array, dim: int) -> TrainedPl
     try:
         found = TrainedPlaces(*(np.asarray(arrays[name], np.float64) for name in names))
     except (KeyError, ValueError, TypeError, OSError) as error:
-        raise BundleError(f"{place}: {_said(error)}; export again") from None
+        raise BundleError(f"{place}: {what_is_wrong(error)}; export again") from None
     count = len(np.atleast_1d(found.shift))
     shapes = [(count, dim), *[(count, len(offset))] * 3, (count,)]
     for name, values, shape in zip(names, found, shapes, strict=True):

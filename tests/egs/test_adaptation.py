@@ -205,7 +205,7 @@ def check_with_tools(exp: Path, way: str) -> None:
 def several(monkeypatch):
     """The recipe's program, as a module."""
     monkeypatch.syspath_prepend(str(RECIPE / "local"))
-    return importlib.import_module("several")
+    return importlib.import_module("numbers_enrolled")
 
 
 def test_who_enrols_is_met_in_the_session_that_is_left(several) -> None:
@@ -256,7 +256,7 @@ def test_numbers_are_those_of_the_backend(data, tmp_path, several) -> None:
 
     assert halve(data, tmp_path / "out").returncode == 0
     several.measure(str(bundle), str(data), str(tmp_path / "out"), str(tmp_path / "found.tsv"))
-    tool = [sys.executable, RECIPE / "local/several.py"]
+    tool = [sys.executable, RECIPE / "local/numbers_enrolled.py"]
     done = subprocess.run(
         [*tool, "numbers", tmp_path / "found.tsv"], capture_output=True, text=True
     )
@@ -287,4 +287,45 @@ def test_moved_voiceprints_are_measured_against_enrolling_again(data, tmp_path) 
     again, moved, centre = (float(row[3]) for row in rows[:3])
     assert again == 0.0 < moved < centre
     wrong = subprocess.run([*command, data], capture_output=True, text=True)
+    assert wrong.returncode == 1 and len(wrong.stderr.splitlines()) == 1
+
+
+@pytest.mark.torch
+def test_places_that_training_knew_are_counted(data, tmp_path) -> None:
+    """A model that knows dom0's place well: every pool of it is its own, of dom1 none."""
+    import torch
+    from joint_models import joint_torch_model, place_pool
+    from kaldi_files import write_scp
+
+    from dcaplda.export.bundle_writer import export_model
+    from dcaplda.export.graphs.algebra import joint_scorer_of
+
+    domain = words(data / "utt2dom")
+    rows = {name: iter(place_pool(len(domain), seed)) for name, seed in (("dom0", 3), ("dom1", 90))}
+    vectors = {u: next(rows[place]) for u, place in domain.items()}
+    write_scp(data, vectors, "xvector")
+    model = joint_torch_model(places=4)
+    here = np.stack([v for u, v in vectors.items() if domain[u] == "dom0"])
+    mean = joint_scorer_of(model).centred(here).mean(axis=0)
+    far = 8.0 * np.random.default_rng(5).standard_normal((4, len(mean)))
+    far[1] = 0.0
+    with torch.no_grad():
+        for centres in (model.plda.trained_mean, model.plda.trained_centre):
+            centres.copy_(torch.from_numpy(mean + far))
+        model.plda.trained_left.fill_(0.01)
+    names = ["car", "dom0", "phone", "studio"]
+    export_model(model, tmp_path / "bundle", training={"trained_places": names})
+    assert halve(data, tmp_path / "out").returncode == 0
+    for other in ("dom0", "dom1"):
+        kept = tmp_path / "kept" / other
+        kept.mkdir(parents=True)
+        (tmp_path / "out" / other).rename(kept / other)
+        command = [sys.executable, RECIPE / "local/known_places.py", tmp_path / "bundle"]
+        done = subprocess.run([*command, data, kept], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        last = [cell.strip() for cell in done.stdout.splitlines()[-1].split("|")[1:-1]]
+        own, another, none, refused = (int(cell.rstrip("%")) for cell in last[2:6])
+        assert last[:2] == ["12", str(HALVINGS)] and own + another + none + refused == 100
+        assert (own, another) == ((100, 0) if other == "dom0" else (0, 0)), done.stdout
+    wrong = subprocess.run(command, capture_output=True, text=True)
     assert wrong.returncode == 1 and len(wrong.stderr.splitlines()) == 1

@@ -1,6 +1,7 @@
 """What is fuzzed: a target makes a damaged file of bytes, has it read, and judges the outcome."""
 
 import traceback
+from abc import ABC, abstractmethod
 from pathlib import Path
 
 from fuzz.choices import Choices
@@ -19,7 +20,7 @@ class Wrong(Exception):
     """The oracle says otherwise."""
 
 
-class Target:
+class Target(ABC):
     """One kind of input. Its docstring is its oracle.
 
     `folder` is a place of its own, in memory where the machine has such a one.
@@ -31,9 +32,9 @@ class Target:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
 
+    @abstractmethod
     def attempt(self, choices: Choices) -> str:
         """SAME or OTHER; DcapldaError where it was refused; Wrong where the oracle disagrees."""
-        raise NotImplementedError
 
     def run(self, data: bytes) -> tuple[str, str]:
         """The outcome of one input, and for a bad one what happened."""

@@ -2,6 +2,7 @@
 
 import os
 import time
+from abc import abstractmethod
 
 from fuzz.choices import Choices
 from fuzz.target import SAME, Target, require
@@ -19,8 +20,9 @@ class Planted(Target):
             raise InputError("here: not to be read; make it again")
         return SAME
 
+    @abstractmethod
     def fail(self) -> None:
-        raise NotImplementedError
+        """The fault."""
 
 
 class Fine(Planted):

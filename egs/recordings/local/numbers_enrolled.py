@@ -1,8 +1,8 @@
 """One to ten utterances enrolled, one and two tested: what each number costs at places left out.
 
-    several.py measure <bundle> <data-dir> <halvings-dir> <out.tsv>
-    several.py numbers <out.tsv> ...                    rows of numbers, columns of pools
-    several.py compare <out.tsv> ... -- <out.tsv> ...   the same corpora, before and after
+    numbers_enrolled.py measure <bundle> <data-dir> <halvings-dir> <out.tsv>
+    numbers_enrolled.py numbers <out.tsv> ...                    rows of numbers, columns of pools
+    numbers_enrolled.py compare <out.tsv> ... -- <out.tsv> ...   the same corpora, before and after
 
 <halvings-dir> is made by halvings.py. Who is judged there enrols with all sessions but one, in turn
 one utterance of each, and is met in the one that is left, each session once; tests of two are of
@@ -152,5 +152,5 @@ def compare(*paths: str) -> None:
 if __name__ == "__main__":
     tools = {"measure": measure, "numbers": numbers, "compare": compare}
     if len(sys.argv) < 2 or sys.argv[1] not in tools:
-        raise fail(f"several.py: expected one of {', '.join(tools)}; see its head")
+        raise fail(f"numbers_enrolled.py: expected one of {', '.join(tools)}; see its head")
     tools[sys.argv[1]](*sys.argv[2:])
