@@ -256,6 +256,9 @@ def _little(report: PlaceReport) -> Verdict | None:
 def rows(report: PlaceReport) -> list[Row]:
     """The report's lines, each with the limit that it is judged by."""
     people = f"worth {report.people:.1f} people heard once"
+    known_from = "the offset starts from what training knows of it"
+    if report.trained is None:
+        known_from = "the offset is learnt from these utterances alone"
     found = [
         Row("utterances", f"{report.utterances}", people),
         Row("known", f"{100 * report.known:.0f} %", f"of the offset; wanted: {100 * LITTLE:.0f} %"),
@@ -264,7 +267,7 @@ def rows(report: PlaceReport) -> list[Row]:
             f"{report.offset:.2f}",
             f"1 is usual; up to {NEAR:g} is near, above {report.far:.2f} too far",
         ),
-        Row("place of training", report.trained or "none", "known from there, where there is one"),
+        Row("place of training", report.trained or "none", known_from),
         Row("scatter", f"{report.scatter:.2f}", f"1 is of people heard once; limit {WIDE:g}"),
         _ease_row(report),
         _mixture_row(report),
